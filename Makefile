@@ -1,0 +1,120 @@
+# Builds, tests and measures torch-go-xla. `make help` lists the targets.
+#
+#   PYTHON  the Python (3.11 or newer) that the virtual environment is made from
+#   VENV    the virtual environment that everything is installed into
+#
+# A machine needs Python, g++ and make. Where there is no Go, the toolchain is
+# installed into the virtual environment as a Python package.
+
+PYTHON ?= python3
+VENV ?= .venv
+FUZZTIME ?= 20s
+CGO_PACKAGES ?= ./pjrt/... ./gocore/runtime/...
+
+PY := $(VENV)/bin/python
+GO = PATH="$$($(PY) -m build_support go-path):$$PATH" go
+PYEXT = CGO_CFLAGS="-I$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("include"))')"
+# The Go tests that need the real compiler find it through these variables.
+WITH_PLUGIN = env $$($(PY) -m build_support test-env)
+GOTEST = PATH="$$($(PY) -m build_support go-path):$$PATH" $(WITH_PLUGIN) go test
+DEPENDS := pyproject.toml setup.py
+
+export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
+
+.DELETE_ON_ERROR:
+.PHONY: help demo test check build install wheel lint race asan cgocheck golden fuzz bench bench-quick soak clean distclean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+demo: $(VENV)/.installed-examples build ## install everything and train on the xla device
+	PJRT_DEVICE=CPU $(PY) examples/digits.py
+
+test: $(VENV)/.installed-test build ## install what the tests need, run the Go and the Python tests
+	$(GO) vet ./...
+	$(GOTEST) ./...
+	$(PY) -m pytest
+
+check: $(VENV)/.installed-test build ## the quick part of the tests
+	$(GO) vet ./...
+	$(GOTEST) -short ./...
+	$(PY) -m pytest -q -x -m "not slow"
+
+build: $(VENV)/.tools ## rebuild the libraries in the source tree, as far as they changed
+	$(PY) -m build_support build
+
+install: $(VENV)/.installed-examples ## an editable install in the virtual environment
+
+wheel: $(VENV)/.installed-dev ## an sdist, and a wheel made from it, in dist/
+	$(PY) -m build
+
+lint: $(VENV)/.installed-dev build ## formatting, vet, staticcheck, ruff, mypy
+	@files=$$(git ls-files -co --exclude-standard '*.go') && \
+	 out=$$(PATH="$$($(PY) -m build_support go-path):$$PATH" gofmt -l $$files) && \
+	 { test -z "$$out" || { echo "not formatted by gofmt:"; echo "$$out"; exit 1; }; }
+	$(GO) vet ./...
+	$(PYEXT) $(GO) vet -tags pyext ./bindings/... ./gocore/...
+	$(GO) tool staticcheck ./...
+	$(PYEXT) $(GO) tool staticcheck -tags pyext ./bindings/... ./gocore/...
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+race: $(VENV)/.tools ## the Go tests under the race detector, with the invariants checked
+	$(GO) test -race -tags invariants ./...
+
+asan: $(VENV)/.tools ## the packages that call C, under the address sanitizer
+	$(GO) test -asan $(CGO_PACKAGES)
+
+cgocheck: $(VENV)/.tools ## the packages that call C, with every pointer that crosses checked
+	GOEXPERIMENT=cgocheck2 $(GO) test $(CGO_PACKAGES)
+
+golden: build ## write the golden files anew; read the difference before committing it
+	@packages=$$(grep -rl --include='*_test.go' 'flag.Bool("rewrite"' bindings gocore pjrt | xargs -n1 dirname | sort -u) && \
+	 for package in $$packages; do $(GOTEST) ./$$package -rewrite || exit 1; done
+
+fuzz: $(VENV)/.tools ## every fuzz target for FUZZTIME
+	@for package in $$($(GO) list ./...); do \
+	   for target in $$($(GO) test -list '^Fuzz' $$package | grep '^Fuzz'); do \
+	     echo "$$package $$target"; \
+	     $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$package || exit 1; \
+	   done; \
+	 done
+
+bench: $(VENV)/.installed-examples build ## all benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+	$(PY) -m benchmarks
+
+bench-quick: $(VENV)/.installed-examples build ## the benchmarks in a few minutes, with more noise
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime 20ms ./...
+	$(PY) -m benchmarks --quick
+
+soak: $(VENV)/.installed-examples build ## many steps, watching memory
+	$(PY) -m benchmarks.soak
+
+clean: ## remove what builds wrote; Go's own cache stays
+	rm -rf build dist python/*.egg-info python/torch_go_xla/_lib
+	find python -name '*.so' -delete
+	find python/torch_go_xla/_go -type f ! -name __init__.py -delete
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+
+distclean: clean ## remove the virtual environment too
+	rm -rf .venv
+
+# ---- the virtual environment ----
+
+$(PY):
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, name one: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+# What a build needs. tensorflow-cpu is part of it: the CPU plugin is compiled against it.
+$(VENV)/.tools: $(DEPENDS) | $(PY)
+	$(PY) -m build_support requirements > $(VENV)/build-requirements.txt
+	$(PY) -m pip install -r $(VENV)/build-requirements.txt
+	touch $@
+
+# The package, editable, with the named extra. The build comes first, on its own, to be seen.
+$(VENV)/.installed-%: $(DEPENDS) | $(VENV)/.tools
+	$(PY) -m build_support build
+	$(PY) -m pip install --no-build-isolation -e '.[$*]'
+	touch $@

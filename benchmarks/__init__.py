@@ -1,0 +1,7 @@
+"""How long things take on the device ``xla``, beside torch on the CPU and beside peers.
+
+``python -m benchmarks`` starts one process per subject (`benchmarks.subjects`) and asks them in turn for one sample
+of one case (`benchmarks.cases`), so that all subjects see the same state of the machine. Every process has the
+same two processors. It prints medians, bests and ratios, and writes JSON, a table and a chart to
+``benchmarks/results``. ``python -m benchmarks.soak`` watches the memory of a long run.
+"""

@@ -1,0 +1,117 @@
+"""Results as a table, as JSON and as a chart."""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+import statistics
+import time
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from .cases import SPECS
+from .subjects import REFERENCE
+
+# Seconds by case and subject.
+Times = dict[str, dict[str, list[float]]]
+
+_SCALE = {"us": 1e6, "ms": 1e3, "s": 1.0}
+_BAR, _LABEL, _WIDTH = 16, 330, 860
+_COLORS = ("#4878cf", "#d65f5f", "#6acc65", "#b47cc7")
+
+
+def figures(times: Times) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return median, best and the ratio of bests to the reference, for every case and subject."""
+    result: dict[str, dict[str, dict[str, Any]]] = {}
+    for case, by_subject in times.items():
+        base = min(by_subject[REFERENCE]) if by_subject.get(REFERENCE) else None
+        result[case] = {
+            subject: {
+                "unit": SPECS[case].unit,
+                "median": statistics.median(samples) * _SCALE[SPECS[case].unit],
+                "best": min(samples) * _SCALE[SPECS[case].unit],
+                "ratio": min(samples) / base if base else None,
+                "samples": len(samples),
+            }
+            for subject, samples in by_subject.items()
+            if samples
+        }
+    return result
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+
+
+def row(case: str, by_subject: dict[str, dict[str, Any]], subjects: list[str]) -> str:
+    """Return a line of the Markdown table."""
+    cells = [f"{case}: {SPECS[case].title}", SPECS[case].unit]
+    for subject in subjects:
+        f = by_subject.get(subject)
+        if f is None:
+            cells.append("")
+            continue
+        ratio = "" if subject == REFERENCE or f["ratio"] is None else f" **{f['ratio']:.2f}x**"
+        cells.append(f"{_number(f['median'])} ({_number(f['best'])}){ratio}")
+    return "| " + " | ".join(cells) + " |"
+
+
+def head(subjects: list[str]) -> str:
+    """Return the head of the Markdown table."""
+    return "| case | unit | " + " | ".join(subjects) + " |\n" + "|---" * (len(subjects) + 2) + "|"
+
+
+def chart(results: dict[str, dict[str, dict[str, Any]]], subjects: list[str]) -> str:
+    """Return an SVG: for each case a bar per subject, as long as the logarithm of its ratio to the reference."""
+    drawn = [s for s in subjects if s != REFERENCE]
+    ratios = [f["ratio"] for c in results.values() for s, f in c.items() if s != REFERENCE and f["ratio"]]
+    most = max((abs(math.log2(r)) for r in ratios), default=1.0) or 1.0
+    middle, half = (_LABEL + _WIDTH) / 2, (_WIDTH - _LABEL) / 2 - 50
+    parts, y = [], 40
+    for case, by_subject in results.items():
+        parts.append(f'<text x="{_LABEL - 10}" y="{y + 12}" text-anchor="end">{escape(SPECS[case].title[:54])}</text>')
+        for k, subject in enumerate(drawn):
+            ratio = by_subject.get(subject, {}).get("ratio")
+            if not ratio:
+                continue
+            length = half * math.log2(ratio) / most
+            x, anchor, at = (
+                (middle, "start", middle + length + 4) if length >= 0 else (middle + length, "end", middle + length - 4)
+            )
+            parts.append(
+                f'<rect x="{x:.1f}" y="{y}" width="{abs(length):.1f}" height="{_BAR - 3}" '
+                f'fill="{_COLORS[k % len(_COLORS)]}"/>'
+                f'<text x="{at:.1f}" y="{y + 11}" text-anchor="{anchor}">{ratio:.2f}x</text>'
+            )
+            y += _BAR
+        y += 8
+    legend = "".join(
+        f'<rect x="{_LABEL + 160 * k}" y="8" width="12" height="12" fill="{_COLORS[k % len(_COLORS)]}"/>'
+        f'<text x="{_LABEL + 160 * k + 18}" y="18">{escape(s)}</text>'
+        for k, s in enumerate(drawn)
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{y + 10}" '
+        'font-family="sans-serif" font-size="11"><rect width="100%" height="100%" fill="#fff"/>'
+        f'{legend}<text x="10" y="18">time / time of {REFERENCE}, best</text>'
+        f'<line x1="{middle}" y1="30" x2="{middle}" y2="{y}" stroke="#333"/>{"".join(parts)}</svg>\n'
+    )
+
+
+def write(folder: Path, times: Times, subjects: list[str], quick: bool, load: float) -> None:
+    """Write results.json, results.md and results.svg; OSError if that fails."""
+    results = figures(times)
+    folder.mkdir(parents=True, exist_ok=True)
+    about = {"machine": platform.platform(), "when": time.strftime("%Y-%m-%d %H:%M"), "quick": quick, "load": load}
+    (folder / "results.json").write_text(json.dumps({"about": about, "results": results, "seconds": times}, indent=1))
+    kind = ", quick" if quick else ""
+    lines = [
+        f"Medians (bests); ratios of bests to {REFERENCE}. {about['when']}{kind}, load {load:.1f}.",
+        "",
+        head(subjects),
+        *(row(case, by_subject, subjects) for case, by_subject in results.items()),
+    ]
+    (folder / "results.md").write_text("\n".join(lines) + "\n")
+    (folder / "results.svg").write_text(chart(results, subjects))

@@ -1,0 +1,15 @@
+"""This project."""
+
+from __future__ import annotations
+
+from . import Subject
+
+IMPORT = "import torch, torch_go_xla"
+
+
+def subject() -> Subject:
+    """Return the subject; needs torch and torch_go_xla."""
+    import torch_go_xla
+    import torch_go_xla.core.xla_model as xm
+
+    return Subject("torch_go_xla", "xla", sync=torch_go_xla.sync, wait=xm.wait_device_ops, save=xm.save)

@@ -1,0 +1,77 @@
+package bindings
+
+import (
+	"time"
+
+	"github.com/torch-go-xla/torch-go-xla/gocore/engine"
+)
+
+// Open opens the device. settings is JSON: {"library": path, "preload": [paths], "options": {create
+// options of the plugin}, "environment": {variables of the config table}}.
+func Open(settings string) (bool, error) { return ok(engine.Default.OpenJSON(settings)) }
+
+// Opened reports that a device is open.
+func Opened() bool { return engine.Default.Client() != nil }
+
+// DeviceCount returns the number of devices of this process, 0 before Open.
+func DeviceCount() int64 { return int64(engine.Default.DeviceCount()) }
+
+// Devices returns a JSON list with one object a device: index, id, kind, platform, description,
+// attributes, process.
+func Devices() (string, error) { return text(engine.Default.DevicesJSON()) }
+
+// MemoryInfo returns the figures of a device's allocator as JSON, in bytes.
+func MemoryInfo(dev int64) (string, error) { return text(engine.Default.MemoryJSON(int(dev))) }
+
+// OpTable returns a JSON list of [name, schema] of the ops of the core, in the order of their numbers.
+func OpTable() string { return engine.OpTableJSON() }
+
+// ConfigTable returns a JSON list of [name, type, default, doc] of the variables of the environment that
+// the core honours.
+func ConfigTable() string { return engine.ConfigTableJSON() }
+
+// Configure sets a variable of the config table.
+func Configure(name, value string) (bool, error) { return ok(engine.Default.Configure(name, value)) }
+
+// SetDefaultDtype follows torch.set_default_dtype; code is the number of the c10::ScalarType.
+func SetDefaultDtype(code int64) (bool, error) { return ok(engine.Default.SetDefaultFloat(int(code))) }
+
+// Sync computes what is pending on a device; mark counts it as the end of a step.
+func Sync(dev int64, mark bool) (bool, error) {
+	if mark {
+		return ok(engine.Default.Mark(int(dev)))
+	}
+	return ok(engine.Default.Sync(int(dev)))
+}
+
+// SyncSome computes the storages whose n handles lie at an address, and leaves the others pending.
+func SyncSome(addr, n int64) (bool, error) { return ok(engine.Default.SyncSome(words(addr, n))) }
+
+// Throttle waits until at most n programs wait for their turn on a device, for ms milliseconds at
+// most, and reports whether that is so.
+func Throttle(dev, n, ms int64) (bool, error) {
+	return flag(engine.Default.Throttle(int(dev), int(n), time.Duration(ms)*time.Millisecond))
+}
+
+// WaitDevice waits until a device has done everything, for ms milliseconds at most, and reports
+// whether it has.
+func WaitDevice(dev, ms int64) (bool, error) {
+	return flag(engine.Default.Wait(int(dev), time.Duration(ms)*time.Millisecond))
+}
+
+// Seed sets the random state of a device: the seed and how many ops have drawn from it.
+func Seed(dev, key, draws int64) (bool, error) {
+	return ok(engine.Default.Seed(int(dev), key, draws))
+}
+
+// RandomKey returns the seed of a device.
+func RandomKey(dev int64) (int64, error) {
+	key, _, err := engine.Default.RandomState(int(dev))
+	return number(key, err)
+}
+
+// RandomDraws returns how many ops have drawn from the seed of a device.
+func RandomDraws(dev int64) (int64, error) {
+	_, draws, err := engine.Default.RandomState(int(dev))
+	return number(draws, err)
+}

@@ -1,0 +1,37 @@
+package bindings
+
+import (
+	"time"
+
+	"github.com/torch-go-xla/torch-go-xla/gocore/engine"
+)
+
+// Upload gives the storage of a handle the dense array at an address: torchType is the number of its
+// c10::ScalarType, its ndim sizes are int64 words at dims. The memory is free when it returns.
+func Upload(handle, addr, torchType, dims, ndim int64) (bool, error) {
+	return ok(engine.Default.UploadWords(handle, pointer(addr), int(torchType), words(dims, ndim)))
+}
+
+// Ready waits, for ms milliseconds at most, until the value of a storage is computed, after a sync if it
+// is pending, and reports whether it is. A failure of the computation is reported by Fetch.
+func Ready(handle, ms int64) (bool, error) {
+	return flag(engine.Default.Ready(handle, time.Duration(ms)*time.Millisecond))
+}
+
+// Fetch copies the value of a storage to size bytes at an address, after a sync if it is pending.
+func Fetch(handle, addr, size int64) (bool, error) {
+	return ok(engine.Default.FetchWords(handle, pointer(addr), size))
+}
+
+// SetDonation gives the buffer of a storage away to the next program that reads it, or takes that back.
+func SetDonation(handle int64, on bool) (bool, error) {
+	return ok(engine.Default.SetDonation(engine.Handle(handle), on))
+}
+
+// Donation reports whether the buffer of a storage was given away.
+func Donation(handle int64) (bool, error) {
+	return flag(engine.Default.Donation(engine.Handle(handle)))
+}
+
+// CopyDevice gives the storage dst the value of the storage src on another device.
+func CopyDevice(dst, src int64) (bool, error) { return ok(engine.Default.CopyWords(dst, src)) }

@@ -1,0 +1,39 @@
+package bindings
+
+import "github.com/torch-go-xla/torch-go-xla/gocore/engine"
+
+// Counters returns a JSON object of the counters that are not zero.
+func Counters() string { return engine.CountersJSON() }
+
+// Metrics returns a JSON list of metrics: name, unit, count, total, samples.
+func Metrics() string { return engine.MetricsJSON() }
+
+// Count adds n to a counter.
+func Count(name string, n int64) { engine.Count(name, n) }
+
+// ClearCounters sets all counters to zero.
+func ClearCounters() { engine.ClearCounters() }
+
+// ClearMetrics drops all samples.
+func ClearMetrics() { engine.ClearMetrics() }
+
+// LiveStorages returns the number of storages in use.
+func LiveStorages() int64 { return int64(engine.Default.LiveStorages()) }
+
+// LiveBuffers returns the number of device buffers in use.
+func LiveBuffers() int64 { return engine.LiveBuffers() }
+
+// LiveBytes returns the bytes of the device buffers in use.
+func LiveBytes() int64 { return engine.LiveBytes() }
+
+// CachedPrograms returns the number of compiled programs in memory.
+func CachedPrograms() int64 { return int64(engine.Default.CachedPrograms()) }
+
+// Describe returns the state of a storage as JSON: state, shape, device, writes, error.
+func Describe(handle int64) (string, error) { return text(engine.Default.Describe(handle)) }
+
+// DumpGraph returns the pending graph of the n storages whose handles lie at an address. format is
+// "ir", "dot", "stablehlo" or "hlo" (compiled, as XLA optimized it).
+func DumpGraph(addr, n int64, format string) (string, error) {
+	return text(engine.Default.Dump(words(addr, n), format))
+}

@@ -1,0 +1,42 @@
+"""``python -m build_support build [go] | requirements | go-path | test-env``."""
+
+from __future__ import annotations
+
+import sys
+
+from . import pipeline, plugin, requirements
+from .toolchain import BuildError, find_go, toolchain
+
+
+def main(arguments: list[str]) -> None:
+    """Run one of the commands.
+
+    build         rebuild the libraries in the source tree, what has changed only
+    build go      the Go library alone
+    requirements  print what must be installed before a build without isolation
+    go-path       print the directory of the Go command that the build uses
+    test-env      print the settings by which the Go tests find the CPU plugin
+    """
+    match arguments:
+        case ["build"]:
+            pipeline.build()
+        case ["build", "go"]:
+            pipeline.build_go(toolchain())
+        case ["requirements"]:
+            print("\n".join(requirements.all_requirements()))
+        case ["go-path"]:
+            go = find_go()
+            if go is None:
+                raise BuildError("no Go on the PATH and none installed as a Python package")
+            print(go.parent)
+        case ["test-env"]:
+            print(" ".join(plugin.test_environment()))
+        case _:
+            raise BuildError(f"usage: {(__doc__ or '').strip('`. ')}")
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except BuildError as error:
+        sys.exit(f"torch-go-xla: {error}")

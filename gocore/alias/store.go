@@ -1,0 +1,212 @@
+package alias
+
+import (
+	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
+	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
+	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
+	"github.com/torch-go-xla/torch-go-xla/gocore/strided"
+)
+
+// Leaf is a buffer that the current graph reads.
+type Leaf struct {
+	ID  ir.ID
+	Buf Buffer
+}
+
+// Trace is the graph that is being recorded for one device, with the buffers it reads and the cells it
+// changed.
+type Trace struct {
+	Graph ir.Graph
+	// Leaves are the buffers behind the OpData nodes, in order of first use; attribute word 0 of such a
+	// node is its place here. The trace owns a reference to each.
+	Leaves []Leaf
+	// Dirty are the slots of the Pending cells, in the order in which they became so; 0 marks a gap.
+	Dirty    []uint32
+	gaps     int
+	epoch    uint32
+	words    words
+	operands []ir.ID
+}
+
+// Store is all cells of the process. It is not safe for concurrent use.
+type Store struct {
+	cells  []Cell // slot 0 is not used
+	free   []uint32
+	traces []Trace
+	views  *strided.Cache
+	live   int
+}
+
+// NewStore makes a store for a number of devices.
+func NewStore(devices int) *Store {
+	s := &Store{cells: make([]Cell, 1, 1024), traces: make([]Trace, devices),
+		views: strided.NewCache(4096)}
+	for i := range s.traces {
+		s.traces[i].epoch = 1
+	}
+	return s
+}
+
+// Devices is the number of devices.
+func (s *Store) Devices() int { return len(s.traces) }
+
+// Trace is the recording of a device.
+func (s *Store) Trace(dev int32) *Trace { return &s.traces[dev] }
+
+// Live is the number of cells in use.
+func (s *Store) Live() int { return s.live }
+
+// New makes an Empty cell of a number of bytes.
+func (s *Store) New(bytes int64, dev int32) (Handle, error) {
+	if dev < 0 || int(dev) >= len(s.traces) {
+		return 0, errs.New(errs.Runtime, "xla:%d: there is no such device; this process has %d", dev, len(s.traces))
+	}
+	var slot uint32
+	if n := len(s.free); n > 0 {
+		slot = s.free[n-1]
+		s.free = s.free[:n-1]
+	} else {
+		if len(s.cells) >= 1<<slotBits {
+			return 0, errs.New(errs.Memory, "too many live tensors")
+		}
+		slot = uint32(len(s.cells))
+		s.cells = append(s.cells, Cell{})
+	}
+	c := &s.cells[slot]
+	*c = Cell{Bytes: bytes, Dev: dev, State: Empty, gen: c.gen}
+	s.live++
+	return makeHandle(slot, c.gen), nil
+}
+
+// Cell is the cell of a handle. The pointer is good until the next New. A handle of a storage that has
+// died is an error.
+func (s *Store) Cell(h Handle) (*Cell, error) {
+	if slot := h.slot(); h&handleMark != 0 && int(slot) < len(s.cells) {
+		if c := &s.cells[slot]; c.gen&genMask == h.gen() && c.State != Free {
+			return c, nil
+		}
+	}
+	return nil, errs.New(errs.Runtime, "stale or foreign storage handle %#x", uint64(h))
+}
+
+// At is the cell in a slot of a dirty list.
+func (s *Store) At(slot uint32) *Cell { return &s.cells[slot] }
+
+// Release frees the cell of a storage that has died. A stale handle is ignored: the storage is gone
+// either way.
+func (s *Store) Release(h Handle) {
+	c, err := s.Cell(h)
+	if err != nil {
+		return
+	}
+	s.set(c, h.slot(), Free)
+	c.gen++
+	c.Shape, c.Err = nil, nil
+	s.free = append(s.free, h.slot())
+	s.live--
+}
+
+// set is the one transition of a cell: it lets go of what the old state held and keeps the dirty list.
+func (s *Store) set(c *Cell, slot uint32, to State) {
+	t := &s.traces[c.Dev]
+	if c.State == Device && c.Buf != nil {
+		c.Buf.Release()
+		c.Buf = nil
+	}
+	switch {
+	case to == Pending && c.dirty == 0:
+		t.Dirty = append(t.Dirty, slot)
+		c.dirty = int32(len(t.Dirty))
+	case to != Pending && c.dirty != 0:
+		t.Dirty[c.dirty-1] = 0
+		c.dirty = 0
+		t.gaps++
+		if t.gaps > 64 && t.gaps > len(t.Dirty)/2 {
+			s.squeeze(t)
+		}
+	}
+	if to != Poisoned && to != Dead {
+		c.Err = nil
+	}
+	if to != Pending {
+		c.Value, c.Origin = ir.None, ir.None
+	}
+	c.State = to
+	c.Writes++
+}
+
+// squeeze drops the gaps that cells left which died or were overwritten before a sync.
+func (s *Store) squeeze(t *Trace) {
+	kept := t.Dirty[:0]
+	for _, slot := range t.Dirty {
+		if slot != 0 {
+			kept = append(kept, slot)
+			s.cells[slot].dirty = int32(len(kept))
+		}
+	}
+	t.Dirty, t.gaps = kept, 0
+}
+
+// SetPending gives the storage a recorded value, which covers all of it.
+func (s *Store) SetPending(h Handle, c *Cell, v ir.ID) {
+	t := &s.traces[c.Dev]
+	origin := ir.None
+	if c.Epoch == t.epoch {
+		if c.State == Device {
+			origin = c.Value
+		} else {
+			origin = c.Origin
+		}
+	}
+	s.set(c, h.slot(), Pending)
+	c.Value, c.Origin, c.Epoch, c.Shape = v, origin, t.epoch, t.Graph.Shape(v)
+}
+
+// SetDevice gives the storage a buffer of a shape; the cell takes over the caller's reference.
+func (s *Store) SetDevice(slot uint32, sh *shape.Shape, buf Buffer) {
+	c := &s.cells[slot]
+	s.set(c, slot, Device)
+	c.Shape, c.Buf = sh, buf
+}
+
+// SetFailed makes the cell Poisoned or Dead with a cause.
+func (s *Store) SetFailed(slot uint32, to State, cause error) {
+	c := &s.cells[slot]
+	s.set(c, slot, to)
+	c.Err = cause
+}
+
+// Slot is the slot of a live handle.
+func (s *Store) Slot(h Handle) uint32 { return h.slot() }
+
+// leaf is the OpData node of a Device cell in the current graph.
+func (s *Store) leaf(c *Cell) ir.ID {
+	t := &s.traces[c.Dev]
+	if c.Epoch == t.epoch && c.Value != ir.None {
+		return c.Value
+	}
+	c.Value = t.AddLeaf(c.Shape, c.Buf)
+	c.Epoch, c.Origin = t.epoch, ir.None
+	return c.Value
+}
+
+// AddLeaf records that the graph reads a buffer.
+func (t *Trace) AddLeaf(sh *shape.Shape, buf Buffer) ir.ID {
+	place := [1]int64{int64(len(t.Leaves))}
+	buf.Retain()
+	id := t.Graph.Add(ir.OpData, nil, place[:], sh, 0, 0)
+	t.Leaves = append(t.Leaves, Leaf{id, buf})
+	return id
+}
+
+// Epoch is the number of the graph being recorded; it changes when the graph is cut.
+func (t *Trace) Epoch() uint32 { return t.epoch }
+
+// Cut ends the graph: the caller has moved every Pending cell to another state, or re-recorded it, and
+// owns the references of the leaves it took.
+func (t *Trace) Cut() {
+	t.Graph.Reset()
+	clear(t.Leaves)
+	t.Leaves, t.Dirty, t.gaps = t.Leaves[:0], t.Dirty[:0], 0
+	t.epoch++
+}

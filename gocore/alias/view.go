@@ -1,0 +1,380 @@
+package alias
+
+import (
+	"errors"
+
+	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
+	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
+	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
+	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
+	"github.com/torch-go-xla/torch-go-xla/gocore/strided"
+)
+
+// View is a tensor: a strided window on the storage of a handle, in elements of Type.
+type View struct {
+	Handle Handle
+	Type   dtype.DType
+	strided.View
+}
+
+// dense reports that v is the value of c as it stands.
+func (v *View) dense(c *Cell) bool {
+	if v.Offset != 0 || c.Shape.DType != v.Type || len(v.Size) != len(c.Shape.Dims) {
+		return false
+	}
+	for i, n := range c.Shape.Dims {
+		if v.Size[i] != n {
+			return false
+		}
+	}
+	return strided.Contiguous(v.Size, v.Stride)
+}
+
+// full reports that v is contiguous and covers all bytes of the storage.
+func (v *View) full(c *Cell) bool {
+	return v.Offset == 0 && v.Numel()*int64(v.Type.Size()) == c.Bytes && strided.Contiguous(v.Size, v.Stride)
+}
+
+// Read records the value of a view as a dense array of its size. A view that is the storage's value as
+// it stands records nothing and allocates nothing.
+func (s *Store) Read(v *View) (ir.ID, error) {
+	c, err := s.Cell(v.Handle)
+	if err != nil {
+		return ir.None, err
+	}
+	base, err := s.value(c)
+	if err != nil {
+		return ir.None, err
+	}
+	if base == ir.None { // Empty
+		return s.zeros(c, v.Type, v.Size), nil
+	}
+	if v.dense(c) {
+		return base, nil
+	}
+	t := &s.traces[c.Dev]
+	base = t.retype(base, v.Type, c.Bytes)
+	prog, err := s.views.Read(t.Graph.Shape(base).Dims, v.View)
+	if err != nil {
+		return ir.None, wrap(err)
+	}
+	return t.steps(base, prog.Steps), nil
+}
+
+// value is the node of the cell's value, None for Empty.
+func (s *Store) value(c *Cell) (ir.ID, error) {
+	switch c.State {
+	case Empty:
+		return ir.None, nil
+	case Pending:
+		return c.Value, nil
+	case Device:
+		if err := c.Buf.Err(); err != nil {
+			return ir.None, err
+		}
+		return s.leaf(c), nil
+	}
+	return ir.None, c.Err
+}
+
+// zeros is what reading memory that was never written gives: torch leaves it open, we make it repeat.
+func (s *Store) zeros(c *Cell, d dtype.DType, dims []int64) ir.ID {
+	t := &s.traces[c.Dev]
+	return t.Zeros(d, dims)
+}
+
+// Zeros records an array of zeros.
+func (t *Trace) Zeros(d dtype.DType, dims []int64) ir.ID {
+	w := t.begin()
+	w.typ(d)
+	w.ints(dims)
+	return t.Graph.Add(ir.OpZeros, nil, *w, shape.Of(d, dims), 0, 0)
+}
+
+// Write records that the dense array val, of the view's size and type, is stored in the view.
+func (s *Store) Write(v *View, val ir.ID) error {
+	c, err := s.Cell(v.Handle)
+	if err != nil {
+		return err
+	}
+	t := &s.traces[c.Dev]
+	if v.full(c) {
+		s.SetPending(v.Handle, c, val)
+		return nil
+	}
+	base, err := s.value(c)
+	if err != nil {
+		return err
+	}
+	if base == ir.None {
+		n := c.Bytes / int64(v.Type.Size())
+		if v.Numel() == n { // a permuted view that covers all: no old value is needed
+			if prog, err := strided.Write([]int64{n}, v.View); err == nil && prog.Method == strided.Replace {
+				s.SetPending(v.Handle, c, t.steps(val, prog.Val))
+				return nil
+			}
+		}
+		base = t.Zeros(v.Type, []int64{n})
+	}
+	base = t.retype(base, v.Type, c.Bytes)
+	prog, err := s.views.Write(t.Graph.Shape(base).Dims, v.View)
+	if err != nil {
+		return wrap(err)
+	}
+	s.SetPending(v.Handle, c, t.store(base, val, prog))
+	return nil
+}
+
+// CheckWrite is the error that Write would give for the view itself, without recording.
+func (s *Store) CheckWrite(v *View) error {
+	for d, st := range v.Stride {
+		if st == 0 && v.Size[d] > 1 {
+			return errs.New(errs.Runtime, "%v", strided.ErrOverlap)
+		}
+	}
+	return nil
+}
+
+func wrap(err error) error {
+	if errors.Is(err, strided.ErrOverlap) {
+		return errs.New(errs.Runtime, "%v", strided.ErrOverlap)
+	}
+	return errs.Wrap(errs.Runtime, err, "")
+}
+
+// store records a write program and returns the new base.
+func (t *Trace) store(base, val ir.ID, prog *strided.WriteProgram) ir.ID {
+	g := &t.Graph
+	val = t.steps(val, prog.Val)
+	switch prog.Method {
+	case strided.Nothing:
+		return base
+	case strided.Replace:
+		return val
+	}
+	old := t.steps(base, prog.Old)
+	in := [2]ir.ID{old, val}
+	w := t.begin()
+	w.tensor()
+	w.tensor()
+	var op ir.Op
+	switch prog.Method {
+	case strided.Block:
+		if t.stored(old) {
+			v := t.dynamic(ir.OpDynamicUpdate, in[:], prog.Starts, prog.ValDims, g.Shape(old))
+			return t.steps(v, prog.Back)
+		}
+		op = ir.OpUpdate
+		w.ints(prog.Starts)
+	case strided.Strided:
+		op = ir.OpUpdateStrided
+		w.ints(prog.Starts)
+		w.ints(prog.Strides)
+	default:
+		op = ir.OpScatter
+		w.ints(prog.ValDims)
+		w.ints(prog.Strides)
+		w.int(prog.Offset)
+	}
+	return t.steps(g.Add(op, in[:], *w, g.Shape(old), 0, 0), prog.Back)
+}
+
+// steps records a program of dense array operations on x.
+func (t *Trace) steps(x ir.ID, steps []strided.Step) ir.ID {
+	for i := range steps {
+		x = t.step(x, &steps[i])
+	}
+	return x
+}
+
+func (t *Trace) step(x ir.ID, st *strided.Step) ir.ID {
+	g := &t.Graph
+	d := g.Shape(x).DType
+	if st.Kind == strided.Empty {
+		return t.Zeros(d, st.Dims)
+	}
+	if st.Kind == strided.Slice && unit(st.Strides) && t.stored(x) {
+		one := [1]ir.ID{x}
+		return t.dynamic(ir.OpDynamicSlice, one[:], st.Starts, st.Dims, shape.Of(d, st.Dims))
+	}
+	w := t.begin()
+	w.tensor()
+	var op ir.Op
+	switch st.Kind {
+	case strided.Reshape:
+		op = ir.OpReshape
+		w.ints(st.Dims)
+	case strided.Slice:
+		op = ir.OpSlice
+		w.ints(st.Starts)
+		w.ints(st.Limits)
+		w.ints(st.Strides)
+	case strided.Transpose:
+		op = ir.OpTranspose
+		w.ints(st.Perm)
+	case strided.Broadcast:
+		op = ir.OpBroadcast
+		w.ints(st.Dims)
+		w.ints(st.Mapping)
+	case strided.Pad:
+		op = ir.OpPad
+		w.ints(st.Low)
+		w.ints(st.High)
+	default:
+		op = ir.OpGather
+		w.ints(st.Dims)
+		w.ints(st.Strides)
+		w.int(st.Offset)
+	}
+	in := [1]ir.ID{x}
+	return g.Add(op, in[:], *w, shape.Of(d, st.Dims), 0, 0)
+}
+
+// stored reports that x is a buffer, or one seen with other dimensions. What part of it a program takes
+// is often what changes from step to step (a batch of a data set, a position of a cache), so that the
+// starts become arguments of the program; of a computed value they stay part of it.
+func (t *Trace) stored(x ir.ID) bool {
+	g := &t.Graph
+	for g.At(x).Op == ir.OpReshape {
+		x = g.In(x)[0]
+	}
+	return g.At(x).Op == ir.OpData
+}
+
+func unit(strides []int64) bool {
+	for _, s := range strides {
+		if s != 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// dynamic records a slice or an update whose starts are numbers: arguments along the dimensions that the
+// window does not fill, and 0 along the others.
+func (t *Trace) dynamic(op ir.Op, in []ir.ID, starts, window []int64, out *shape.Shape) ir.ID {
+	g := &t.Graph
+	base := g.Shape(in[0]).Dims
+	operands := append(t.operands[:0], in...)
+	for i, at := range starts {
+		n := ir.Number{Type: dtype.I64, I: at}
+		if window[i] == base[i] {
+			operands = append(operands, g.AddNumber(n, 0, true))
+		} else {
+			operands = append(operands, g.AddArgument(n))
+		}
+	}
+	t.operands = operands
+	w := t.begin()
+	for range in {
+		w.tensor()
+	}
+	*w = append(*w, ir.Tag(ir.KScalars, len(starts)))
+	if op == ir.OpDynamicSlice {
+		w.ints(window)
+	}
+	return g.Add(op, operands, *w, out, 0, 0)
+}
+
+// retype reads the bytes of a storage's value as elements of type d; x itself if it has that type.
+func (t *Trace) retype(x ir.ID, d dtype.DType, bytes int64) ir.ID {
+	g := &t.Graph
+	if g.Shape(x).DType == d {
+		return x
+	}
+	n := [1]int64{bytes / int64(d.Size())}
+	w := t.begin()
+	w.tensor()
+	w.typ(d)
+	w.ints(n[:])
+	in := [1]ir.ID{x}
+	return g.Add(ir.OpBitcast, in[:], *w, shape.Of(d, n[:]), 0, 0)
+}
+
+// Broadcast records x, of any dimensions that expand to dims, as an array of dims.
+func (t *Trace) Broadcast(x ir.ID, dims []int64) ir.ID {
+	g := &t.Graph
+	s := g.Shape(x)
+	if to := shape.Of(s.DType, dims); to != s {
+		var m [32]int64
+		mapping := m[:0]
+		for i := range s.Dims {
+			mapping = append(mapping, int64(len(dims)-len(s.Dims)+i))
+		}
+		w := t.begin()
+		w.tensor()
+		w.ints(dims)
+		w.ints(mapping)
+		in := [1]ir.ID{x}
+		return g.Add(ir.OpBroadcast, in[:], *w, to, 0, 0)
+	}
+	return x
+}
+
+// Cast records torch's conversion of x to type d.
+func (t *Trace) Cast(x ir.ID, d dtype.DType) ir.ID {
+	g := &t.Graph
+	s := g.Shape(x)
+	if s.DType == d {
+		return x
+	}
+	w := t.begin()
+	w.tensor()
+	w.typ(d)
+	in := [1]ir.ID{x}
+	return g.Add(ir.OpCast, in[:], *w, s.With(d), 0, 0)
+}
+
+// words builds attribute words; see ir.Kind.
+type words []int64
+
+// begin empties the trace's words, which serve one node at a time.
+func (t *Trace) begin() *words {
+	t.words = t.words[:0]
+	return &t.words
+}
+
+func (w *words) tensor()           { *w = append(*w, ir.Tag(ir.KTensor, 0)) }
+func (w *words) int(x int64)       { *w = append(*w, ir.Tag(ir.KConst, 0), x) }
+func (w *words) typ(d dtype.DType) { *w = append(*w, ir.Tag(ir.KType, 0), int64(d.TorchCode())) }
+func (w *words) ints(x []int64) {
+	*w = append(*w, ir.Tag(ir.KInts, len(x)))
+	*w = append(*w, x...)
+}
+
+// Resize changes the bytes of a storage. What fits of its value stays; new bytes are zero.
+func (s *Store) Resize(h Handle, bytes int64) error {
+	c, err := s.Cell(h)
+	if err != nil {
+		return err
+	}
+	if bytes == c.Bytes {
+		return nil
+	}
+	base, err := s.value(c)
+	if err != nil && bytes > 0 {
+		return err
+	}
+	if base == ir.None || bytes == 0 || c.Bytes == 0 {
+		s.set(c, h.slot(), Empty)
+		c.Shape, c.Bytes = nil, bytes
+		return nil
+	}
+	t := &s.traces[c.Dev]
+	d := c.Shape.DType
+	if bytes%int64(d.Size()) != 0 {
+		d = dtype.U8
+	}
+	flat := t.retype(base, d, c.Bytes)
+	have, want := c.Bytes/int64(d.Size()), bytes/int64(d.Size())
+	flat = t.steps(flat, []strided.Step{{Kind: strided.Reshape, Dims: []int64{have}}})
+	step := strided.Step{Kind: strided.Pad, Dims: []int64{want}, Low: []int64{0}, High: []int64{want - have}}
+	if want < have {
+		step = strided.Step{Kind: strided.Slice, Dims: []int64{want}, Starts: []int64{0}, Limits: []int64{want}, Strides: []int64{1}}
+	}
+	v := t.steps(flat, []strided.Step{step})
+	c.Bytes = bytes
+	s.SetPending(h, c, v)
+	c.Origin = ir.None
+	return nil
+}

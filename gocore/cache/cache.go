@@ -1,0 +1,114 @@
+// Package cache is a bounded map from keys to values of which the least recently used leaves first.
+//
+// Compiled programs live in one; a value that is being built is stored at once and builds itself at
+// first use, so that there is one build a key however many ask. The package imports nothing of the
+// project.
+package cache
+
+import (
+	"container/list"
+	"sync"
+)
+
+// Cache is the map. It is safe for concurrent use.
+type Cache[K comparable, V any] struct {
+	mu    sync.Mutex
+	limit int
+	items map[K]*list.Element
+	order *list.List // front: most recently used
+	drop  func(V)
+}
+
+type item[K comparable, V any] struct {
+	key K
+	val V
+}
+
+// New makes a cache of at most limit values; drop, unless nil, is called for each value that leaves it.
+func New[K comparable, V any](limit int, drop func(V)) *Cache[K, V] {
+	return &Cache[K, V]{limit: max(limit, 1), items: make(map[K]*list.Element), order: list.New(), drop: drop}
+}
+
+// Get returns the value of a key and counts it as used. It allocates nothing.
+func (c *Cache[K, V]) Get(k K) (v V, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	el := c.items[k]
+	if el == nil {
+		return v, false
+	}
+	c.order.MoveToFront(el)
+	return el.Value.(*item[K, V]).val, true
+}
+
+// Put stores the value of a key, in place of an older one.
+func (c *Cache[K, V]) Put(k K, v V) {
+	c.mu.Lock()
+	var out []V
+	if el := c.items[k]; el != nil {
+		out = append(out, el.Value.(*item[K, V]).val)
+		c.order.Remove(el)
+	}
+	c.items[k] = c.order.PushFront(&item[K, V]{k, v})
+	for len(c.items) > c.limit {
+		out = append(out, c.remove(c.order.Back()))
+	}
+	c.mu.Unlock()
+	c.dropAll(out)
+}
+
+// Remove forgets a key.
+func (c *Cache[K, V]) Remove(k K) {
+	c.mu.Lock()
+	var out []V
+	if el := c.items[k]; el != nil {
+		out = append(out, c.remove(el))
+	}
+	c.mu.Unlock()
+	c.dropAll(out)
+}
+
+// Clear forgets everything.
+func (c *Cache[K, V]) Clear() {
+	c.mu.Lock()
+	var out []V
+	for c.order.Len() > 0 {
+		out = append(out, c.remove(c.order.Back()))
+	}
+	c.mu.Unlock()
+	c.dropAll(out)
+}
+
+func (c *Cache[K, V]) remove(el *list.Element) V {
+	it := el.Value.(*item[K, V])
+	c.order.Remove(el)
+	delete(c.items, it.key)
+	return it.val
+}
+
+func (c *Cache[K, V]) dropAll(out []V) {
+	if c.drop == nil {
+		return
+	}
+	for _, v := range out {
+		c.drop(v)
+	}
+}
+
+// Each calls f for the values, most recently used first, until it returns false.
+func (c *Cache[K, V]) Each(f func(K, V) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for el := c.order.Front(); el != nil; el = el.Next() {
+		if it := el.Value.(*item[K, V]); !f(it.key, it.val) {
+			return
+		}
+	}
+}
+
+// Len is the number of values.
+func (c *Cache[K, V]) Len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.items)
+}

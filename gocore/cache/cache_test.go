@@ -1,0 +1,129 @@
+package cache
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestLeastRecentlyUsedLeaves(t *testing.T) {
+	var gone []int
+	c := New[string, int](2, func(v int) { gone = append(gone, v) })
+	c.Put("a", 1)
+	c.Put("b", 2)
+	if v, ok := c.Get("a"); !ok || v != 1 {
+		t.Fatal(v, ok)
+	}
+	c.Put("c", 3)
+	if _, ok := c.Get("b"); ok || len(gone) != 1 || gone[0] != 2 {
+		t.Errorf("b must have left: %v", gone)
+	}
+	c.Put("a", 4)
+	if v, _ := c.Get("a"); v != 4 || gone[len(gone)-1] != 1 {
+		t.Errorf("a replaced: %d, %v", v, gone)
+	}
+	c.Remove("c")
+	c.Remove("nothing")
+	c.Clear()
+	if c.Len() != 0 || len(gone) != 4 {
+		t.Errorf("%d left, %v gone", c.Len(), gone)
+	}
+	c.Put("x", 1)
+	if n := testing.AllocsPerRun(100, func() { c.Get("x") }); n != 0 {
+		t.Errorf("Get allocates %v times", n)
+	}
+}
+
+func open(t *testing.T, dir, stamp string, readOnly bool) *Disk {
+	t.Helper()
+	d, err := OpenDisk(dir, stamp, readOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestDiskRoundTrip(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "deep", "cache")
+	d := open(t, dir, "compiler 1", false)
+	key := Key([]byte("module"), []byte("options"))
+	if key == Key([]byte("moduleo"), []byte("ptions")) {
+		t.Error("the parts of a key must not run together")
+	}
+	if _, err := d.Get(key); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a key that is not there: %v", err)
+	}
+	if err := d.Put(key, []byte("value")); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := d.Get(key); err != nil || string(v) != "value" {
+		t.Errorf("%q, %v", v, err)
+	}
+	if _, err := open(t, dir, "compiler 2", false).Get(key); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("another compiler's value: %v", err)
+	}
+	read := open(t, dir, "compiler 1", true)
+	if err := read.Put("other", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := read.Get("other"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a read-only cache was written: %v", err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*.part")); len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestDamagedFilesAreMisses(t *testing.T) {
+	whole := func(t *testing.T) (*Disk, string, []byte) {
+		d := open(t, t.TempDir(), "c", false)
+		if err := d.Put("k", []byte(strings.Repeat("value", 100))); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(d.path("k"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d, d.path("k"), data
+	}
+	for name, damage := range map[string]func([]byte) []byte{
+		"empty":     func([]byte) []byte { return nil },
+		"short":     func(b []byte) []byte { return b[:20] },
+		"truncated": func(b []byte) []byte { return b[:len(b)-1] },
+		"longer":    func(b []byte) []byte { return append(b, 0) },
+		"foreign":   func(b []byte) []byte { return []byte(strings.Repeat("x", len(b))) },
+		"bit":       func(b []byte) []byte { b[len(b)-7] ^= 1; return b },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, path, data := whole(t)
+			if err := os.WriteFile(path, damage(data), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if v, err := d.Get("k"); err == nil {
+				t.Fatalf("read %d bytes of a damaged file", len(v))
+			}
+			if err := d.Put("k", []byte("new")); err != nil {
+				t.Fatal(err)
+			}
+			if v, err := d.Get("k"); err != nil || string(v) != "new" {
+				t.Errorf("%q, %v after writing anew", v, err)
+			}
+		})
+	}
+}
+
+func TestDirectoriesOfOthersAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenDisk(dir, "c", false); err == nil {
+		t.Error("a directory that everyone can write to was taken")
+	}
+	if _, err := OpenDisk(filepath.Join(dir, "nothing"), "c", true); err == nil {
+		t.Error("a read-only directory that is not there was taken")
+	}
+}

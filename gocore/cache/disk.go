@@ -1,0 +1,141 @@
+package cache
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/google/uuid"
+	"golang.org/x/exp/mmap"
+)
+
+// Disk is a directory of values that processes share: one file a key, written beside and renamed.
+//
+// Values are only trusted if they are this user's: the directory must belong to the user and be closed to
+// others. Each file carries a stamp (what made the value: the compiler and its version) and a checksum;
+// a file that is foreign, truncated or corrupted is a miss.
+type Disk struct {
+	dir      string
+	readOnly bool
+	stamp    [sha256.Size]byte
+}
+
+// A file is magic, stamp, checksum of the value, length of the value, value.
+const (
+	magic      = "tgxcache1\n"
+	headerSize = len(magic) + 2*sha256.Size + 8
+)
+
+// ErrCorrupt is a file that is not what was written.
+var ErrCorrupt = errors.New("cache: corrupted file")
+
+// OpenDisk opens a directory, made with mode 0700 if it is not there. stamp names what makes the values.
+func OpenDisk(dir, stamp string, readOnly bool) (*Disk, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if !readOnly {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return nil, err
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !info.IsDir() || !ok || int(owner.Uid) != os.Getuid() || info.Mode().Perm()&0o022 != 0 {
+		return nil, fmt.Errorf("cache: %s must be a directory of this user that nobody else can write to (mode 0700)", dir)
+	}
+	return &Disk{dir: dir, readOnly: readOnly, stamp: sha256.Sum256([]byte(stamp))}, nil
+}
+
+// Key is the name of a value that is determined by these parts.
+func Key(parts ...[]byte) string {
+	h := sha256.New()
+	for _, p := range parts {
+		var n [8]byte
+		binary.LittleEndian.PutUint64(n[:], uint64(len(p)))
+		h.Write(n[:])
+		h.Write(p)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func (d *Disk) path(key string) string { return filepath.Join(d.dir, key+".bin") }
+
+// Get reads a value. A key that is not there is an fs.ErrNotExist; a file of another stamp is one too;
+// a damaged file is ErrCorrupt, and is removed so that it is written anew.
+func (d *Disk) Get(key string) ([]byte, error) {
+	r, err := mmap.Open(d.path(key))
+	if err != nil {
+		return nil, err
+	}
+	value, err := d.read(r)
+	if cerr := r.Close(); err == nil {
+		err = cerr
+	}
+	if errors.Is(err, ErrCorrupt) && !d.readOnly {
+		err = errors.Join(err, os.Remove(d.path(key)))
+	}
+	return value, err
+}
+
+func (d *Disk) read(r *mmap.ReaderAt) ([]byte, error) {
+	if r.Len() < headerSize {
+		return nil, ErrCorrupt
+	}
+	header := make([]byte, headerSize)
+	if _, err := r.ReadAt(header, 0); err != nil {
+		return nil, err
+	}
+	if !bytes.HasPrefix(header, []byte(magic)) {
+		return nil, ErrCorrupt
+	}
+	rest := header[len(magic):]
+	if !bytes.Equal(rest[:sha256.Size], d.stamp[:]) {
+		return nil, fs.ErrNotExist
+	}
+	sum, size := rest[sha256.Size:2*sha256.Size], binary.LittleEndian.Uint64(rest[2*sha256.Size:])
+	if size != uint64(r.Len()-headerSize) {
+		return nil, ErrCorrupt
+	}
+	value := make([]byte, size)
+	if _, err := r.ReadAt(value, int64(headerSize)); err != nil {
+		return nil, err
+	}
+	if got := sha256.Sum256(value); !bytes.Equal(got[:], sum) {
+		return nil, ErrCorrupt
+	}
+	return value, nil
+}
+
+// Put writes a value; nothing on a read-only directory. Readers see the whole of it or nothing.
+func (d *Disk) Put(key string, value []byte) error {
+	if d.readOnly {
+		return nil
+	}
+	sum := sha256.Sum256(value)
+	data := make([]byte, 0, headerSize+len(value))
+	data = append(data, magic...)
+	data = append(data, d.stamp[:]...)
+	data = append(data, sum[:]...)
+	data = binary.LittleEndian.AppendUint64(data, uint64(len(value)))
+	data = append(data, value...)
+	beside := filepath.Join(d.dir, uuid.NewString()+".part")
+	if err := os.WriteFile(beside, data, 0o600); err != nil {
+		return errors.Join(err, os.Remove(beside))
+	}
+	if err := os.Rename(beside, d.path(key)); err != nil {
+		return errors.Join(err, os.Remove(beside))
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+// Package config is the one table of the environment variables that the core honours.
+//
+// The Python package hands over the values when the first device is opened, so that a program may set
+// them in os.environ after the import; nothing else reads the environment. The package imports nothing
+// of the project.
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Type says how a variable's text is read.
+type Type uint8
+
+// The types of variables.
+const (
+	Bool Type = iota
+	Int
+	Text
+)
+
+// Var is one variable.
+type Var struct {
+	Name    string
+	Type    Type
+	Default string
+	Doc     string
+}
+
+// Table is every variable, in the order of the documentation.
+var Table = []Var{
+	{"PJRT_DEVICE", Text, "CPU", "the device: CPU, CUDA, TPU, or the name of a registered plugin"},
+	{"PJRT_LIBRARY_PATH", Text, "", "absolute path of a PJRT plugin that serves PJRT_DEVICE"},
+	{"CPU_NUM_DEVICES", Int, "1", "how many devices the CPU plugin shows"},
+	{"XLA_FLAGS", Text, "", "flags of the XLA compiler, checked before the plugin reads them"},
+	{"XLA_DISABLE_FUNCTIONALIZATION", Bool, "0", "accepted for torch_xla programs; aliases are exact either way, so it changes nothing"},
+	{"XLA_ENABLE_PARAM_ALIASING", Bool, "1", "let a step write its results into the buffers that they replace (donation)"},
+	{"XLA_COMPILATION_CACHE_SIZE", Int, "1024", "how many compiled programs are kept in memory"},
+	{"XLA_PERSISTENT_CACHE_PATH", Text, "", "directory of compiled programs shared by processes; empty: none"},
+	{"XLA_PERSISTENT_CACHE_READ_ONLY", Bool, "0", "read the persistent cache, do not write it"},
+	{"XLA_SYNC_WAIT", Bool, "0", "every sync waits until the device is done"},
+	{"XLA_IR_DEBUG", Bool, "0", "record the Python line of every op and write it into the program"},
+	{"XLA_NO_SPECIAL_SCALARS", Bool, "0", "make every number an argument of the program, 0 and 1 too"},
+	{"XLA_SAVE_TENSORS_FILE", Text, "", "append the graph of every sync to this file"},
+	{"XLA_METRICS_FILE", Text, "", "append the metrics report of every step to this file"},
+	{"PT_XLA_DEBUG_LEVEL", Int, "0", "1: explain compilations on stderr; 2: executions too"},
+	{"TORCH_GO_XLA_HUGE_PAGES", Bool, "1", "the CPU plugin keeps large arrays in huge pages"},
+}
+
+var state struct {
+	sync.RWMutex
+	values map[string]string
+}
+
+// Set gives a variable its text. A name without a row, and a text that is not of the row's type, are
+// errors that say what is accepted.
+func Set(name, text string) error {
+	v := find(name)
+	if v == nil {
+		return fmt.Errorf("config: no variable named %s", name)
+	}
+	switch v.Type {
+	case Bool:
+		if _, err := parseBool(text); err != nil {
+			return fmt.Errorf("%s=%q: want 0 or 1", name, text)
+		}
+	case Int:
+		if _, err := strconv.ParseInt(text, 10, 64); err != nil {
+			return fmt.Errorf("%s=%q: want a whole number", name, text)
+		}
+	}
+	state.Lock()
+	defer state.Unlock()
+	if state.values == nil {
+		state.values = make(map[string]string)
+	}
+	state.values[name] = text
+	return nil
+}
+
+func parseBool(text string) (bool, error) {
+	switch strings.ToLower(text) {
+	case "", "0", "false", "no", "off":
+		return false, nil
+	case "1", "true", "yes", "on":
+		return true, nil
+	}
+	return false, strconv.ErrSyntax
+}
+
+func find(name string) *Var {
+	for i := range Table {
+		if Table[i].Name == name {
+			return &Table[i]
+		}
+	}
+	return nil
+}
+
+// String is the text of a variable, or its default.
+func String(name string) string {
+	state.RLock()
+	defer state.RUnlock()
+	if s, ok := state.values[name]; ok {
+		return s
+	}
+	if v := find(name); v != nil {
+		return v.Default
+	}
+	return ""
+}
+
+// On is a Bool variable.
+func On(name string) bool { b, _ := parseBool(String(name)); return b }
+
+// Number is an Int variable.
+func Number(name string) int64 {
+	n, _ := strconv.ParseInt(String(name), 10, 64)
+	return n
+}

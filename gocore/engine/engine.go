@@ -1,0 +1,214 @@
+// Package engine is the core as its callers see it: Trace records an op, Sync computes what was
+// recorded, Fetch and Upload move data. It holds the process's only global state.
+//
+// One lock, Engine.mu, guards the storages and the graphs. It is held while an op is recorded and while
+// a sync is planned, never while a program compiles or runs; so recording goes on meanwhile.
+//
+// The package may import every other core package; bindings import no other core package but this one.
+package engine
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/google/uuid"
+
+	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
+	"github.com/torch-go-xla/torch-go-xla/gocore/cache"
+	"github.com/torch-go-xla/torch-go-xla/gocore/config"
+	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
+	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
+	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
+	"github.com/torch-go-xla/torch-go-xla/gocore/lazy"
+	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
+	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
+	"github.com/torch-go-xla/torch-go-xla/pjrt"
+)
+
+// Engine is the state of a process. Use Default.
+type Engine struct {
+	mu      sync.Mutex
+	open    atomic.Bool // set once the device is open
+	client  *runtime.Client
+	store   *alias.Store
+	ctx     ops.Ctx
+	plan    lazy.Plan
+	cache   *cache.Cache[programKey, *program]
+	disk    *cache.Disk // programs shared with other processes; nil: none
+	scratch scratch
+	seeds   []seed
+	where   locations
+	// Run identifies the process in dumps and profiles.
+	Run uuid.UUID
+	// TakeDead fills dst with handles of storages that died and returns their number; the kernels'
+	// side sets it.
+	TakeDead func(dst []uint64) int
+	lost     error // set in a forked child: every call fails with it
+}
+
+// Handle names a storage; see alias.Handle.
+type Handle = alias.Handle
+
+// scratch is memory that Trace uses again for every op; mu guards it.
+type scratch struct {
+	words []int64
+	in    []ir.ID
+	dests []dest
+	dead  [256]uint64
+	slots []uint32
+}
+
+// Default is the process's engine.
+var Default = &Engine{Run: uuid.New()}
+
+// Settings say which device to open.
+type Settings struct {
+	Library string         // absolute path of the plugin
+	Preload []string       // libraries that the plugin needs loaded before it
+	Options map[string]any // create options of the plugin's client
+}
+
+// Open loads the plugin and creates the client. Opening again does nothing.
+func (e *Engine) Open(s Settings) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.open.Load() {
+		return nil
+	}
+	for _, lib := range s.Preload {
+		if err := pjrt.Preload(lib); err != nil {
+			return errs.Wrap(errs.Runtime, err, "")
+		}
+	}
+	plugin, err := pjrt.Load(s.Library)
+	if err != nil {
+		return errs.Wrap(errs.Runtime, err, "")
+	}
+	client, err := runtime.Open(plugin, s.Options)
+	if err != nil {
+		return err
+	}
+	if dir := config.String("XLA_PERSISTENT_CACHE_PATH"); dir != "" {
+		stamp := client.PJRT.PlatformName() + "\n" + client.PJRT.PlatformVersion() + "\n" + config.String("XLA_FLAGS")
+		if e.disk, err = cache.OpenDisk(dir, stamp, config.On("XLA_PERSISTENT_CACHE_READ_ONLY")); err != nil {
+			return errors.Join(errs.Wrap(errs.Runtime, err, "XLA_PERSISTENT_CACHE_PATH: %v", err), client.PJRT.Close())
+		}
+	}
+	e.use(client)
+	return nil
+}
+
+// use starts with an open client. The caller holds mu.
+func (e *Engine) use(client *runtime.Client) {
+	n := len(client.Devices)
+	e.client, e.store = client, alias.NewStore(n)
+	e.seeds = make([]seed, n)
+	e.cache = cache.New[programKey, *program](int(config.Number("XLA_COMPILATION_CACHE_SIZE")), func(p *program) { p.release() })
+	if e.ctx.DefaultFloat == dtype.Invalid {
+		e.ctx.DefaultFloat = dtype.F32
+	}
+	e.open.Store(true)
+}
+
+// check is the error of a call that needs an open device.
+func (e *Engine) check() error {
+	if e.lost != nil {
+		return e.lost
+	}
+	if !e.open.Load() {
+		return errs.New(errs.Runtime, "no device is open")
+	}
+	return nil
+}
+
+// device is the device of an index.
+func (e *Engine) device(dev int) (*runtime.Device, error) {
+	if err := e.check(); err != nil {
+		return nil, err
+	}
+	if dev < 0 || dev >= len(e.client.Devices) {
+		return nil, errs.New(errs.Runtime, "xla:%d: invalid device ordinal; this process has %d xla device(s), xla:0 to xla:%d",
+			dev, len(e.client.Devices), len(e.client.Devices)-1)
+	}
+	return e.client.Devices[dev], nil
+}
+
+// Client is the open client; nil before Open.
+func (e *Engine) Client() *runtime.Client {
+	if !e.open.Load() {
+		return nil
+	}
+	return e.client
+}
+
+// SetDefaultFloat follows torch.set_default_dtype.
+func (e *Engine) SetDefaultFloat(torchCode int) error {
+	d := dtype.FromTorch(torchCode)
+	if !d.IsFloat() {
+		return errs.New(errs.Type, "the default dtype must be a floating type")
+	}
+	e.mu.Lock()
+	e.ctx.DefaultFloat = d
+	e.mu.Unlock()
+	return nil
+}
+
+// Alloc makes a storage of a number of bytes, not yet written.
+func (e *Engine) Alloc(bytes int64, dev int32) (alias.Handle, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.check(); err != nil {
+		return 0, err
+	}
+	if _, err := e.device(int(dev)); err != nil {
+		return 0, err
+	}
+	return e.store.New(bytes, dev)
+}
+
+// Release frees the cells of storages that have died.
+func (e *Engine) Release(handles []uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.check() == nil {
+		e.release(handles)
+	}
+}
+
+func (e *Engine) release(handles []uint64) {
+	for _, h := range handles {
+		e.store.Release(alias.Handle(h))
+	}
+}
+
+// drain frees the cells of the storages that the kernels' side knows to have died. What is dead must be
+// known before a sync: it decides what is computed and what may be donated.
+func (e *Engine) drain() {
+	if e.TakeDead == nil {
+		return
+	}
+	for {
+		n := e.TakeDead(e.scratch.dead[:])
+		e.release(e.scratch.dead[:n])
+		if n < len(e.scratch.dead) {
+			return
+		}
+	}
+}
+
+// LiveStorages is the number of storages in use.
+func (e *Engine) LiveStorages() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.check() != nil {
+		return 0
+	}
+	e.drain()
+	return e.store.Live()
+}
+
+// Forked makes every later call fail: a forked child has no threads of the Go runtime but one.
+func (e *Engine) Forked() {
+	e.lost = errs.New(errs.Forked, "torch_go_xla cannot be used in a forked child: use the 'spawn' start method")
+}

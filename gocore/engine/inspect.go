@@ -1,0 +1,194 @@
+package engine
+
+import (
+	"encoding/json"
+	"time"
+	"unsafe"
+
+	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
+	"github.com/torch-go-xla/torch-go-xla/gocore/config"
+	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
+	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
+	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
+	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
+	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
+)
+
+// marshal is json.Marshal of values that always can be.
+func marshal(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("engine: " + err.Error())
+	}
+	return string(b)
+}
+
+// OpTableJSON is [[name, schema], …] of the ops table.
+func OpTableJSON() string {
+	rows := make([][2]string, len(ops.Table))
+	for i, r := range ops.Table {
+		rows[i] = [2]string{r.Name, r.Schema}
+	}
+	return marshal(rows)
+}
+
+// ConfigTableJSON is [[name, type, default, doc], …] of the config table.
+func ConfigTableJSON() string {
+	types := [...]string{config.Bool: "bool", config.Int: "int", config.Text: "str"}
+	rows := make([][4]string, len(config.Table))
+	for i, v := range config.Table {
+		rows[i] = [4]string{v.Name, types[v.Type], v.Default, v.Doc}
+	}
+	return marshal(rows)
+}
+
+// Configure sets a variable of the config table.
+func (e *Engine) Configure(name, value string) error {
+	if err := config.Set(name, value); err != nil {
+		return errs.Wrap(errs.Value, err, "")
+	}
+	return nil
+}
+
+// OpenJSON is Open with its settings as JSON; see bindings.Open.
+func (e *Engine) OpenJSON(text string) error {
+	var in struct {
+		Library     string            `json:"library"`
+		Preload     []string          `json:"preload"`
+		Options     map[string]any    `json:"options"`
+		Environment map[string]string `json:"environment"`
+	}
+	if err := json.Unmarshal([]byte(text), &in); err != nil {
+		return errs.Wrap(errs.Value, err, "settings: %v", err)
+	}
+	for name, v := range in.Environment {
+		if err := e.Configure(name, v); err != nil {
+			return err
+		}
+	}
+	for k, v := range in.Options { // JSON has no integers
+		if f, ok := v.(float64); ok && f == float64(int64(f)) {
+			in.Options[k] = int64(f)
+		}
+	}
+	return e.Open(Settings{Library: in.Library, Preload: in.Preload, Options: in.Options})
+}
+
+// DeviceCount is the number of devices, 0 before Open.
+func (e *Engine) DeviceCount() int {
+	if c := e.Client(); c != nil {
+		return len(c.Devices)
+	}
+	return 0
+}
+
+// DevicesJSON describes the devices.
+func (e *Engine) DevicesJSON() (string, error) {
+	if err := e.check(); err != nil {
+		return "", err
+	}
+	var out []map[string]any
+	for _, d := range e.client.Devices {
+		attrs, err := d.PJRT().Attributes()
+		if err != nil {
+			attrs = nil
+		}
+		out = append(out, map[string]any{
+			"index": d.Index, "id": d.PJRT().ID(), "kind": d.PJRT().Kind(), "platform": e.client.PJRT.PlatformName(),
+			"description": d.PJRT().String(), "attributes": attrs, "process": d.PJRT().ProcessIndex(),
+			"local_hardware_id": d.PJRT().LocalHardwareID(),
+		})
+	}
+	return marshal(out), nil
+}
+
+// MemoryJSON is the figures of a device's allocator, with the bytes that live tensors take by shape.
+func (e *Engine) MemoryJSON(dev int) (string, error) {
+	d, err := e.device(dev)
+	if err != nil {
+		return "", err
+	}
+	st, err := d.MemoryStats()
+	if err != nil {
+		return "", err
+	}
+	return marshal(map[string]int64{
+		"bytes_used": st.BytesInUse, "peak_bytes_used": st.PeakBytesInUse, "bytes_limit": st.BytesLimit,
+		"num_allocs": st.NumAllocs, "largest_alloc": st.LargestAllocSize, "live_bytes": runtime.LiveBytes(),
+	}), nil
+}
+
+// CountersJSON is the counters that are not zero.
+func CountersJSON() string { return marshal(metrics.Counters()) }
+
+// MetricsJSON is the metrics that have samples.
+func MetricsJSON() string { return marshal(metrics.Metrics()) }
+
+// Count adds to a counter.
+func Count(name string, n int64) { metrics.C(name).Add(n) }
+
+// ClearCounters sets all counters to zero.
+func ClearCounters() { metrics.ClearCounters() }
+
+// ClearMetrics drops all samples.
+func ClearMetrics() { metrics.ClearMetrics() }
+
+// LiveBuffers is the number of device buffers in use.
+func LiveBuffers() int64 { return runtime.LiveBuffers() }
+
+// LiveBytes is the bytes of the device buffers in use.
+func LiveBytes() int64 { return runtime.LiveBytes() }
+
+// CachedPrograms is the number of compiled programs in memory.
+func (e *Engine) CachedPrograms() int {
+	if e.check() != nil {
+		return 0
+	}
+	return e.cache.Len()
+}
+
+// Describe is the state of a storage as JSON.
+func (e *Engine) Describe(handle int64) (string, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c, err := e.cell(alias.Handle(handle))
+	if err != nil {
+		return "", err
+	}
+	out := map[string]any{"state": c.State.String(), "bytes": c.Bytes, "device": c.Dev, "writes": c.Writes}
+	if c.Shape != nil {
+		out["shape"] = c.Shape.String()
+	}
+	if c.Err != nil {
+		out["error"] = c.Err.Error()
+	}
+	return marshal(out), nil
+}
+
+// UploadWords is Upload as the bindings call it.
+func (e *Engine) UploadWords(handle int64, src unsafe.Pointer, torchType int, dims []int64) error {
+	d := dtype.FromTorch(torchType)
+	if d == dtype.Invalid {
+		return errs.New(errs.Type, "this dtype is not supported on xla devices")
+	}
+	return e.Upload(alias.Handle(handle), src, d, dims)
+}
+
+// FetchWords is Fetch as the bindings call it.
+func (e *Engine) FetchWords(handle int64, dst unsafe.Pointer, size int64) error {
+	return e.Fetch(alias.Handle(handle), dst, size)
+}
+
+// CopyWords is Copy as the bindings call it.
+func (e *Engine) CopyWords(dst, src int64) error { return e.Copy(alias.Handle(dst), alias.Handle(src)) }
+
+// Ready settles a storage and waits until it is computed, or until the timeout; it reports whether it is.
+// A storage that failed counts as ready.
+func (e *Engine) Ready(handle int64, timeout time.Duration) (bool, error) {
+	b, err := e.Buffer(alias.Handle(handle))
+	if err != nil || b == nil {
+		return err == nil, err
+	}
+	defer b.Release()
+	return b.AwaitFor(timeout), nil
+}

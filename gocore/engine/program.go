@@ -1,0 +1,152 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/torch-go-xla/torch-go-xla/gocore/cache"
+	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
+	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
+	"github.com/torch-go-xla/torch-go-xla/gocore/lazy"
+	"github.com/torch-go-xla/torch-go-xla/gocore/lower"
+	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
+	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
+	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
+	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
+)
+
+// programKey is everything that a compiled program depends on: the graph (lazy.Key), the device that
+// it is assigned to, and the options of the lowering and of the compiler.
+type programKey struct {
+	graph     lazy.Key
+	dev       int32
+	precision stablehlo.Precision
+	locations bool
+	donate    bool
+}
+
+// program is a lowered graph, compiled at first use. It is counted: the cache holds a reference, and so
+// does each launch.
+type program struct {
+	key     programKey
+	dev     *runtime.Device
+	module  []byte
+	packs   []dtype.DType
+	results []*shape.Shape
+	donors  []int32
+	nodes   int
+	disk    *cache.Disk // nil: none
+
+	refs     atomic.Int32
+	once     sync.Once
+	compiled atomic.Bool
+	exe      *runtime.Executable
+	err      error
+	onFail   func() // forgets the program, so that the next sync tries again
+}
+
+var (
+	compileTime   = metrics.M("CompileTime", "ns")
+	lowerTime     = metrics.M("LowerTime", "ns")
+	uncached      = metrics.C("UncachedCompile")
+	cachedCompile = metrics.C("CachedCompile")
+	graphSize     = metrics.M("GraphNodes", "")
+	diskHits      = metrics.C("PersistentCacheHit")
+	diskMisses    = metrics.C("PersistentCacheMiss")
+	diskDamaged   = metrics.C("PersistentCacheDeserializeFailure")
+	diskUnsaved   = metrics.C("PersistentCacheSaveFailure")
+)
+
+func newProgram(key programKey, dev *runtime.Device, lp *lower.Program, nodes int, onFail func()) *program {
+	p := &program{key: key, dev: dev, module: lp.Module, packs: lp.Packs, results: lp.Results,
+		donors: lp.Donors, nodes: nodes, onFail: onFail}
+	p.refs.Store(1)
+	return p
+}
+
+// Executable compiles the program, once, and returns the result. It implements runtime.Program.
+func (p *program) Executable() (*runtime.Executable, error) {
+	p.once.Do(p.compile)
+	return p.exe, p.err
+}
+
+// Compiled reports that Executable does not wait.
+func (p *program) Compiled() bool { return p.compiled.Load() }
+
+func (p *program) compile() {
+	defer p.compiled.Store(true)
+	defer func() {
+		if r := recover(); r != nil {
+			p.err = errs.New(errs.Compile, "internal error while compiling: %v", r)
+		}
+	}()
+	var key string
+	if p.disk != nil {
+		key = cache.Key(p.module, fmt.Append(nil, p.dev.PJRT().ID()))
+		if p.exe = p.load(key); p.exe != nil {
+			return
+		}
+	}
+	start := time.Now()
+	uncached.Add(1)
+	p.exe, p.err = p.dev.Compile(p.module, p.params(), nil)
+	compileTime.Since(start)
+	if p.err != nil {
+		if p.onFail != nil {
+			p.onFail()
+		}
+		return
+	}
+	if p.disk != nil {
+		p.store(key)
+	}
+}
+
+// params is the number of the module's parameters.
+func (p *program) params() int { return len(p.donors) + len(p.packs) }
+
+// load takes the program from the disk, nil if it is not there or not usable: then it is compiled.
+func (p *program) load(key string) *runtime.Executable {
+	data, err := p.disk.Get(key)
+	if err == nil {
+		var exe *runtime.Executable
+		if exe, err = p.dev.Load(data, p.params()); err == nil {
+			diskHits.Add(1)
+			return exe
+		}
+	}
+	diskMisses.Add(1)
+	if !errors.Is(err, fs.ErrNotExist) {
+		diskDamaged.Add(1)
+	}
+	return nil
+}
+
+// store keeps the program for later processes. A device that cannot serialize, or a full disk, costs only that.
+func (p *program) store(key string) {
+	data, err := p.exe.PJRT().Serialize()
+	if err == nil {
+		err = p.disk.Put(key, data)
+	}
+	if err != nil {
+		diskUnsaved.Add(1)
+	}
+}
+
+func (p *program) retain() { p.refs.Add(1) }
+
+func (p *program) release() {
+	if p.refs.Add(-1) == 0 && p.exe != nil {
+		_ = p.exe.Close() // nobody is left to tell; the plugin's counters show a leak
+	}
+}
+
+// String summarizes the program for logs.
+func (p *program) String() string {
+	return fmt.Sprintf("program %s on %s: %d nodes, %d parameters, %d results, %d bytes of StableHLO",
+		p.key.graph, p.dev, p.nodes, len(p.donors), len(p.results), len(p.module))
+}

@@ -1,0 +1,231 @@
+package engine
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
+	"github.com/torch-go-xla/torch-go-xla/gocore/config"
+	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
+	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
+	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
+	"github.com/torch-go-xla/torch-go-xla/gocore/lower"
+	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
+	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
+)
+
+var (
+	executeTime = metrics.M("ExecuteTime", "ns")
+	planTime    = metrics.M("PlanTime", "ns")
+	syncs       = metrics.C("SyncTensorsGraph")
+	marks       = metrics.C("MarkStep")
+)
+
+// Sync computes the value of every storage of a device that has been written since the last sync. It
+// returns when the program is on its way; reading a result waits for it.
+//
+// All storages are settled by one program, so that whoever reads after a sync reads one moment.
+func (e *Engine) Sync(dev int) error {
+	d, err := e.device(dev)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	e.drain()
+	err = e.cut(d)
+	e.mu.Unlock()
+	d.Kick()
+	return err
+}
+
+// Mark is Sync as the end of a step, which the metrics count.
+func (e *Engine) Mark(dev int) error {
+	marks.Add(1)
+	return e.Sync(dev)
+}
+
+// cut plans, lowers if need be, and launches the pending graph of a device. The caller holds mu, and
+// calls Kick when it has let go of it.
+func (e *Engine) cut(d *runtime.Device) error {
+	t := e.store.Trace(d.Index)
+	slots := e.scratch.slots[:0]
+	for _, s := range t.Dirty {
+		if s != 0 {
+			slots = append(slots, s)
+		}
+	}
+	e.scratch.slots = slots
+	if len(slots) == 0 {
+		e.discard(t)
+		return nil
+	}
+	syncs.Add(1)
+	start := time.Now()
+	e.plan.Build(e.store, t, slots)
+	planTime.Since(start)
+	var l *runtime.Launch
+	if len(e.plan.Roots) > 0 {
+		p, err := e.program(d)
+		if err != nil {
+			e.poison(t, slots, err)
+			return err
+		}
+		l = e.launch(d, t, p)
+	}
+	e.settle(t, slots, l)
+	e.discard(t)
+	if l != nil {
+		d.Enqueue(l)
+	}
+	return nil
+}
+
+// program finds the compiled program of the plan, or lowers one.
+func (e *Engine) program(d *runtime.Device) (*program, error) {
+	opts := e.options()
+	key := programKey{graph: e.plan.Key, dev: d.Index, precision: opts.Precision, locations: opts.Locations,
+		donate: config.On("XLA_ENABLE_PARAM_ALIASING")}
+	if p, ok := e.cache.Get(key); ok {
+		cachedCompile.Add(1)
+		return p, nil
+	}
+	start := time.Now()
+	if !key.donate {
+		for i := range e.plan.Roots {
+			e.plan.Roots[i].Donor = -1
+		}
+	}
+	lp, err := lower.Lower(&e.plan, opts)
+	if err != nil {
+		return nil, err
+	}
+	lowerTime.Since(start)
+	graphSize.Add(float64(len(e.plan.Nodes)))
+	p := newProgram(key, d, lp, len(e.plan.Nodes), func() { e.cache.Remove(key) })
+	p.disk = e.disk
+	e.cache.Put(key, p)
+	return p, nil
+}
+
+func (e *Engine) options() lower.Options {
+	return lower.Options{Locations: config.On("XLA_IR_DEBUG"), Where: e.Where}
+}
+
+// launch makes the execution of a program with the plan's buffers and numbers. It takes over the
+// references of the leaves that are parameters.
+func (e *Engine) launch(d *runtime.Device, t *alias.Trace, p *program) *runtime.Launch {
+	p.retain()
+	l := &runtime.Launch{Program: p, Donors: p.donors, Given: slices.Clone(e.plan.Given), Step: syncs.Value(), Args: make([]*runtime.Buffer, len(e.plan.Params))}
+	for i, place := range e.plan.Params {
+		l.Args[i] = t.Leaves[place].Buf.(*runtime.Buffer)
+		t.Leaves[place].Buf = nil
+	}
+	for _, dt := range p.packs {
+		l.Packs = append(l.Packs, e.pack(&t.Graph, dt))
+	}
+	l.NewOuts(d, p.results)
+	start := time.Now()
+	l.Done = func(error) {
+		executeTime.Since(start)
+		p.release()
+	}
+	return l
+}
+
+// pack is the vector of the plan's numbers in one type.
+func (e *Engine) pack(g *ir.Graph, d dtype.DType) runtime.Pack {
+	n := len(e.plan.Scalars)
+	p := runtime.Pack{Type: d, N: n}
+	if d == dtype.F32 {
+		p.Data = make([]uint64, (n+1)/2)
+	} else {
+		p.Data = make([]uint64, n)
+	}
+	for i, id := range e.plan.Scalars {
+		num, _ := g.Number(id)
+		switch d {
+		case dtype.F32:
+			p.Data[i/2] |= uint64(math.Float32bits(float32(num.Float()))) << (32 * (i % 2))
+		case dtype.F64:
+			p.Data[i] = math.Float64bits(num.Float())
+		default:
+			p.Data[i] = uint64(num.Int())
+		}
+	}
+	return p
+}
+
+// settle gives every pending storage its buffer: a result of the launch, or the buffer of a leaf that it
+// is a copy of.
+func (e *Engine) settle(t *alias.Trace, slots []uint32, l *runtime.Launch) {
+	for _, slot := range slots {
+		c := e.store.At(slot)
+		id, sh := c.Value, c.Shape
+		if i, ok := e.plan.RootIndex(id); ok {
+			out := l.Outs[i]
+			out.Retain()
+			e.store.SetDevice(slot, sh, out)
+			continue
+		}
+		place := t.Graph.Attr(id)[0]
+		buf := e.leafBuffer(t, l, place)
+		buf.Retain()
+		e.store.SetDevice(slot, sh, buf)
+	}
+	if l != nil {
+		for _, o := range l.Outs {
+			o.Release() // the reference that NewOuts made for us: the cells have their own
+		}
+	}
+}
+
+// leafBuffer is the buffer of a leaf, which the launch may have taken over.
+func (e *Engine) leafBuffer(t *alias.Trace, l *runtime.Launch, place int64) *runtime.Buffer {
+	if b := t.Leaves[place].Buf; b != nil {
+		return b.(*runtime.Buffer)
+	}
+	for i, p := range e.plan.Params {
+		if int64(p) == place {
+			return l.Args[i]
+		}
+	}
+	return nil
+}
+
+// discard releases what is left of a trace and starts a new one.
+func (e *Engine) discard(t *alias.Trace) {
+	for i := range t.Leaves {
+		if b := t.Leaves[i].Buf; b != nil {
+			b.Release()
+		}
+	}
+	t.Cut()
+}
+
+// poison makes the storages that depended on a graph which cannot be lowered errors.
+func (e *Engine) poison(t *alias.Trace, slots []uint32, cause error) {
+	for _, slot := range slots {
+		e.store.SetFailed(slot, alias.Poisoned, errs.Wrap(errs.KindOf(cause), cause, "%v", cause))
+	}
+	e.discard(t)
+}
+
+// Wait waits until a device has done everything, or until the timeout; done is false if it expired.
+func (e *Engine) Wait(dev int, timeout time.Duration) (done bool, err error) {
+	d, err := e.device(dev)
+	if err != nil {
+		return false, err
+	}
+	return d.Wait(timeout)
+}
+
+// Throttle waits until at most n programs wait for their turn, or until the timeout; it reports whether
+// that is so. Callers that sync in a loop use it to stay within sight of the device.
+func (e *Engine) Throttle(dev, n int, timeout time.Duration) (bool, error) {
+	d, err := e.device(dev)
+	if err != nil {
+		return false, err
+	}
+	return d.WaitQueue(n, timeout), nil
+}

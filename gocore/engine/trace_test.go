@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"math"
+	"testing"
+	"unsafe"
+
+	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
+	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
+	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
+	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
+	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
+	"github.com/torch-go-xla/torch-go-xla/pjrt/nullplugin"
+)
+
+// open starts an engine on the null plugin.
+func open(t testing.TB) *Engine {
+	t.Helper()
+	e := &Engine{}
+	if err := e.Open(Settings{Library: nullplugin.Build(t)}); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// tensor is a test's tensor on an engine.
+type tensor struct {
+	handle alias.Handle
+	dims   []int64
+}
+
+func (x tensor) words(offset int64, size, stride []int64) []int64 {
+	w := []int64{int64(ir.KTensor) | int64(len(size))<<8 | int64(dtype.F32.TorchCode())<<16, int64(x.handle), offset}
+	w = append(w, size...)
+	return append(w, stride...)
+}
+
+func (x tensor) whole() []int64 {
+	return x.words(0, x.dims, shape.Contiguous(nil, x.dims))
+}
+
+func upload(t testing.TB, e *Engine, data []float32, dims ...int64) tensor {
+	t.Helper()
+	h, err := e.Alloc(int64(4*len(data)), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Upload(h, unsafe.Pointer(&data[0]), dtype.F32, dims); err != nil {
+		t.Fatal(err)
+	}
+	return tensor{h, dims}
+}
+
+func fetch(t testing.TB, e *Engine, h alias.Handle, n int) []float32 {
+	t.Helper()
+	out := make([]float32, n)
+	if err := e.Fetch(h, unsafe.Pointer(&out[0]), int64(4*n)); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// call is the record of a row with its arguments and the disposition of its one result.
+func call(name string, disp []int64, args ...[]int64) []int64 {
+	op, ok := ops.Lookup(name)
+	if !ok {
+		panic("no row " + name)
+	}
+	w := []int64{int64(op - ir.FirstRow), int64(len(args)), 1, -1, 0}
+	for _, a := range args {
+		w = append(w, a...)
+	}
+	return append(w, disp...)
+}
+
+func float(x float64) []int64 { return []int64{int64(ir.KFloat), int64(math.Float64bits(x))} }
+func integer(x int64) []int64 { return []int64{int64(ir.KInt), x} }
+
+func TestTraceAllocatesNothing(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		record func(x tensor) []int64
+	}{
+		{"new tensor", func(x tensor) []int64 {
+			return call("add.Tensor", []int64{dispNew}, x.whole(), float(1.5), integer(1))
+		}},
+		{"in place", func(x tensor) []int64 {
+			return call("add.Tensor", append([]int64{dispWrite}, x.whole()...), x.whole(), float(1), integer(1))
+		}},
+		{"in place on a view", func(x tensor) []int64 {
+			row := x.words(2, []int64{2}, []int64{1})
+			return call("add.Tensor", append([]int64{dispWrite}, row...), row, float(1), integer(1))
+		}},
+		{"transposed", func(x tensor) []int64 {
+			return call("mul.Tensor", []int64{dispNew}, x.words(0, []int64{2, 2}, []int64{1, 2}), x.whole())
+		}},
+	} {
+		e := open(t)
+		w := tc.record(upload(t, e, []float32{1, 2, 3, 4}, 2, 2))
+		out := make([]int64, 64)
+		run := func() {
+			st, err := e.Trace(w, out)
+			if st != Done {
+				t.Fatal(st, err)
+			}
+			if out[1] != 0 {
+				e.Release([]uint64{uint64(out[1])})
+			}
+		}
+		for range 5000 { // arenas and tables reach their size
+			run()
+		}
+		if n := testing.AllocsPerRun(1000, run); n >= 1 {
+			t.Errorf("%s: %v allocations an op", tc.name, n)
+		}
+	}
+}
+
+func BenchmarkTrace(b *testing.B) {
+	e := open(b)
+	x := upload(b, e, []float32{1, 2, 3, 4}, 2, 2)
+	w := call("add.Tensor", []int64{dispNew}, x.whole(), float(1), integer(1))
+	out := make([]int64, 64)
+	b.ReportAllocs()
+	for i := range b.N {
+		if st, err := e.Trace(w, out); st != Done {
+			b.Fatal(st, err)
+		}
+		e.Release([]uint64{uint64(out[1])})
+		if i%10000 == 9999 {
+			e.mu.Lock()
+			e.discard(e.store.Trace(0))
+			e.mu.Unlock()
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package engine
+
+import (
+	"time"
+	"unsafe"
+
+	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
+	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
+	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
+	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
+	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
+	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
+)
+
+var (
+	toDevice      = metrics.M("TransferToDeviceTime", "ns")
+	fromDevice    = metrics.M("TransferFromDeviceTime", "ns")
+	inboundBytes  = metrics.M("InboundData", "bytes")
+	outboundBytes = metrics.M("OutboundData", "bytes")
+)
+
+// Upload gives a storage the data of a dense array in host memory, which must cover the storage. The
+// memory is free for other use when it returns.
+func (e *Engine) Upload(h alias.Handle, src unsafe.Pointer, d dtype.DType, dims []int64) error {
+	e.mu.Lock()
+	c, err := e.cell(h)
+	if err != nil {
+		e.mu.Unlock()
+		return err
+	}
+	s := shape.Of(d, dims)
+	dev, bytes := e.client.Devices[c.Dev], c.Bytes
+	e.mu.Unlock()
+	if s.Bytes() != bytes {
+		return errs.New(errs.Runtime, "copying %s (%d bytes) to a storage of %d bytes", s, s.Bytes(), bytes)
+	}
+	start := time.Now()
+	if bytes == 0 { // no address to read from; one is needed all the same
+		src = unsafe.Pointer(&start)
+	}
+	buf, err := dev.Upload(src, s)
+	if err != nil {
+		return err
+	}
+	toDevice.Since(start)
+	inboundBytes.Add(float64(bytes))
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if _, err := e.cell(h); err != nil { // the storage died meanwhile
+		buf.Release()
+		return err
+	}
+	e.store.SetDevice(e.store.Slot(h), s, buf)
+	return nil
+}
+
+func (e *Engine) cell(h alias.Handle) (*alias.Cell, error) {
+	if err := e.check(); err != nil {
+		return nil, err
+	}
+	return e.store.Cell(h)
+}
+
+// Buffer settles the storage, syncing its device if it is pending, and returns its buffer with a
+// reference for the caller; nil for a storage that was never written.
+func (e *Engine) Buffer(h alias.Handle) (*runtime.Buffer, error) {
+	e.mu.Lock()
+	c, err := e.cell(h)
+	if err != nil {
+		e.mu.Unlock()
+		return nil, err
+	}
+	d := e.client.Devices[c.Dev]
+	if c.State == alias.Pending {
+		e.drain()
+		if err := e.cut(d); err != nil {
+			e.mu.Unlock()
+			return nil, err
+		}
+		c, err = e.store.Cell(h)
+	}
+	if err == nil {
+		err = c.Err
+	}
+	var b *runtime.Buffer
+	if err == nil && c.State == alias.Device {
+		b = c.Buf.(*runtime.Buffer)
+		b.Retain()
+	}
+	e.mu.Unlock()
+	d.Kick()
+	return b, err
+}
+
+// Fetch copies the value of a storage to host memory of exactly its size, after a sync if it is pending.
+// It waits until the value is there.
+func (e *Engine) Fetch(h alias.Handle, dst unsafe.Pointer, size int64) error {
+	b, err := e.Buffer(h)
+	if err != nil {
+		return err
+	}
+	if b == nil {
+		clear(unsafe.Slice((*byte)(dst), size))
+		return nil
+	}
+	defer b.Release()
+	if b.Shape.Bytes() != size {
+		return errs.New(errs.Runtime, "copying %s (%d bytes) to %d bytes of host memory", b.Shape, b.Shape.Bytes(), size)
+	}
+	start := time.Now()
+	if err := b.Download(dst, int(size)); err != nil {
+		return err
+	}
+	fromDevice.Since(start)
+	outboundBytes.Add(float64(size))
+	return nil
+}
+
+// SetDonation gives the buffer of a storage away to the next program that reads it, or takes that back.
+func (e *Engine) SetDonation(h alias.Handle, on bool) error {
+	b, err := e.Buffer(h)
+	if err != nil {
+		return err
+	}
+	if b == nil {
+		return errs.New(errs.Runtime, "the tensor has no buffer to donate: it was never written")
+	}
+	b.SetDonating(on)
+	b.Release()
+	return nil
+}
+
+// Donation reports whether the buffer of a storage was given away.
+func (e *Engine) Donation(h alias.Handle) (bool, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c, err := e.cell(h)
+	if err != nil {
+		return false, err
+	}
+	return c.State == alias.Device && c.Buf.Donating(), nil
+}
+
+// Copy gives a storage on one device the value of a storage on another.
+func (e *Engine) Copy(dst, src alias.Handle) error {
+	b, err := e.Buffer(src)
+	if err != nil || b == nil {
+		return err
+	}
+	defer b.Release()
+	e.mu.Lock()
+	c, err := e.cell(dst)
+	if err != nil {
+		e.mu.Unlock()
+		return err
+	}
+	dev := e.client.Devices[c.Dev]
+	e.mu.Unlock()
+	to, err := b.CopyTo(dev)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if _, err := e.cell(dst); err != nil {
+		to.Release()
+		return err
+	}
+	e.store.SetDevice(e.store.Slot(dst), b.Shape, to)
+	return nil
+}

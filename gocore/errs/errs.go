@@ -1,0 +1,82 @@
+// Package errs is the vocabulary of failures that cross into Python: a kind, which becomes an
+// exception class, and a message. The package imports nothing of the project.
+package errs
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Kind selects the Python exception class.
+type Kind int
+
+// The kinds and their classes. The numbers are part of the interface with the C kernels.
+const (
+	Runtime   Kind = iota + 1 // RuntimeError
+	Type                      // TypeError
+	Value                     // ValueError
+	Index                     // IndexError
+	NotLower                  // NotLoweredError(NotImplementedError)
+	Xla                       // XlaError(RuntimeError)
+	OOM                       // OutOfMemoryError(XlaError)
+	Compile                   // CompileError(XlaError)
+	Donated                   // DonatedBufferError(XlaError)
+	Forked                    // ForkedProcessError(RuntimeError)
+	Memory                    // MemoryError
+	NotImpl                   // NotImplementedError
+	Interrupt                 // KeyboardInterrupt is pending
+)
+
+// names are the tags under which a kind travels in a string-only interface; see Tagged.
+var names = [...]string{Runtime: "RuntimeError", Type: "TypeError", Value: "ValueError", Index: "IndexError",
+	NotLower: "NotLoweredError", Xla: "XlaError", OOM: "OutOfMemoryError", Compile: "CompileError",
+	Donated: "DonatedBufferError", Forked: "ForkedProcessError", Memory: "MemoryError",
+	NotImpl: "NotImplementedError", Interrupt: "KeyboardInterrupt"}
+
+// String is the name of the Python class.
+func (k Kind) String() string {
+	if k > 0 && int(k) < len(names) {
+		return names[k]
+	}
+	return "RuntimeError"
+}
+
+// Error is a failure with its kind. It may wrap a cause.
+type Error struct {
+	Kind  Kind
+	Msg   string
+	Cause error
+}
+
+func (e *Error) Error() string {
+	if e.Cause != nil && e.Msg == "" {
+		return e.Cause.Error()
+	}
+	return e.Msg
+}
+
+// Unwrap is the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// New makes an error of a kind.
+func New(k Kind, format string, args ...any) *Error {
+	return &Error{Kind: k, Msg: fmt.Sprintf(format, args...)}
+}
+
+// Wrap gives a cause a kind; the message stays the cause's unless format is given.
+func Wrap(k Kind, cause error, format string, args ...any) *Error {
+	return &Error{Kind: k, Msg: fmt.Sprintf(format, args...), Cause: cause}
+}
+
+// KindOf is the kind of the outermost *Error in the chain; Runtime for any other error.
+func KindOf(err error) Kind {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Kind
+	}
+	return Runtime
+}
+
+// Tagged is the text "[Class] message", the form in which errors cross an interface that can only
+// carry a string.
+func Tagged(err error) string { return "[" + KindOf(err).String() + "] " + err.Error() }

@@ -1,0 +1,174 @@
+// Package ir is the graph that tracing builds: nodes in a slab, addressed by int32.
+//
+// A node is an op (a row of package ops, known here only by number), operands, attribute words and a
+// shape. A node with n results takes n consecutive slots: the first is the node, the others are its
+// further results; so every value is one slot with one shape. Operands come before their users, which
+// makes slot order a topological order.
+//
+// Text form, one line a node:
+//
+//	%3 = aten::add.Tensor %1, %2 {alpha=%4} : f32[32,128]
+//
+// The package imports dtype and shape alone.
+package ir
+
+import (
+	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
+)
+
+// ID names a value: a slot of its graph. None is the absent value (an optional operand not given).
+type ID int32
+
+// None is no value.
+const None ID = 0
+
+// Op is the number of an op: one of the built-in ones below, or FirstRow + the row of the ops table.
+type Op uint16
+
+// The built-in ops, which tracing and aliasing need without knowing ATen.
+const (
+	opNone   Op = iota
+	OpResult    // a further result of the node before it
+	OpData      // a device buffer: a parameter of the compiled program
+	OpScalar    // a Python number; attribute words: type, two words of value
+	FirstRow    // row 0 of the ops table
+)
+
+// The first rows of the table are the steps of strided reads and writes, which package alias records.
+// Their order is checked against the table by a test of package ops.
+const (
+	OpReshape       = FirstRow + iota // (value, dims)
+	OpSlice                           // (value, starts, limits, strides)
+	OpTranspose                       // (value, permutation)
+	OpBroadcast                       // (value, dims, mapping)
+	OpPad                             // (value, low, high): pads with zero
+	OpGather                          // (flat value, size, stride, offset)
+	OpBitcast                         // (value, type, dims): the same bytes as another type
+	OpUpdate                          // (base, block, starts)
+	OpUpdateStrided                   // (base, block, starts, strides)
+	OpScatter                         // (flat base, value, size, stride, offset)
+	OpCast                            // (value, type): torch's conversion
+	OpZeros                           // (type, dims)
+	OpDynamicSlice                    // (value, starts as numbers, sizes)
+	OpDynamicUpdate                   // (base, block, starts as numbers)
+)
+
+// Flags of a node.
+type Flags uint8
+
+const (
+	// Wrapped marks a Python number that stands for a tensor operand (torch's "wrapped number").
+	Wrapped Flags = 1 << iota
+	// Param marks a scalar whose value is an argument of the compiled program, not part of it.
+	Param
+	// ZeroDimCPU marks a scalar that came as a 0-dim CPU tensor.
+	ZeroDimCPU
+)
+
+// Node is one slot. Its operands and attribute words lie in the graph's side arenas.
+type Node struct {
+	Shape   *shape.Shape
+	Hash    uint64 // of op, attributes and shapes; not of the operands
+	in      uint32
+	attr    uint32
+	nin     uint16
+	nattr   uint16
+	Op      Op
+	Results uint16 // how many slots the node takes; 0 in OpResult slots
+	Index   uint16 // which result an OpResult slot is
+	Flags   Flags
+	Loc     int32 // source location: an index into the tracer's table, 0 for none
+}
+
+// Graph is an arena of nodes. The zero value is empty and ready. It is not safe for concurrent use.
+type Graph struct {
+	nodes []Node // slot 0 is None
+	ins   []ID
+	attrs []int64
+}
+
+// Len is the number of slots, slot 0 included: valid IDs are 1 … Len()-1.
+func (g *Graph) Len() int { return len(g.nodes) }
+
+// At returns the node of a slot. The pointer is good until the next Add.
+func (g *Graph) At(id ID) *Node { return &g.nodes[id] }
+
+// Shape is the shape of a value; nil for None.
+func (g *Graph) Shape(id ID) *shape.Shape { return g.nodes[id].Shape }
+
+// In is the operands of a node, None for absent ones. The caller must not write to it.
+func (g *Graph) In(id ID) []ID {
+	n := &g.nodes[id]
+	return g.ins[n.in : n.in+uint32(n.nin)]
+}
+
+// Attr is the attribute words of a node (see Args). The caller must not write to it.
+func (g *Graph) Attr(id ID) []int64 {
+	n := &g.nodes[id]
+	return g.attrs[n.attr : n.attr+uint32(n.nattr)]
+}
+
+// Producer is the slot of the node that gives the value: id itself, or the node of an OpResult slot.
+func (g *Graph) Producer(id ID) ID {
+	if n := &g.nodes[id]; n.Op == OpResult {
+		return id - ID(n.Index)
+	}
+	return id
+}
+
+// Add appends a node with one result and returns its value. It costs no allocation in steady state:
+// in and attr are copied into the arenas.
+func (g *Graph) Add(op Op, in []ID, attr []int64, out *shape.Shape, flags Flags, loc int32) ID {
+	if len(g.nodes) == 0 {
+		g.nodes = append(g.nodes, Node{})
+	}
+	id := ID(len(g.nodes))
+	h := mix(uint64(op)<<8|uint64(flags), out.Hash)
+	switch {
+	case op == OpData: // which buffer it is does not matter to the program
+	case op == OpScalar && flags&Param != 0:
+		h = mix(h, uint64(attr[0])) // the type; the value is an argument
+	default:
+		for _, w := range attr {
+			h = mix(h, uint64(w))
+		}
+	}
+	g.nodes = append(g.nodes, Node{
+		Shape: out, Hash: h, Op: op, Flags: flags, Loc: loc, Results: 1,
+		in: uint32(len(g.ins)), nin: uint16(len(in)),
+		attr: uint32(len(g.attrs)), nattr: uint16(len(attr)),
+	})
+	g.ins = append(g.ins, in...)
+	g.attrs = append(g.attrs, attr...)
+	return id
+}
+
+// AddMulti is Add for a node of several results, whose values are the returned id and those after it.
+func (g *Graph) AddMulti(op Op, in []ID, attr []int64, outs []*shape.Shape, loc int32) ID {
+	id := g.Add(op, in, attr, outs[0], 0, loc)
+	h := g.nodes[id].Hash
+	for i, s := range outs[1:] {
+		h = mix(h, s.Hash)
+		g.nodes = append(g.nodes, Node{Shape: s, Op: OpResult, Index: uint16(i + 1), Loc: loc})
+	}
+	g.nodes[id].Hash, g.nodes[id].Results = h, uint16(len(outs))
+	return id
+}
+
+// Reset empties the graph and keeps its memory, unless the last graph was far larger than usual.
+func (g *Graph) Reset() {
+	const keep = 1 << 20
+	if cap(g.nodes) > keep {
+		*g = Graph{}
+		return
+	}
+	clear(g.nodes) // drops the pointers to shapes
+	g.nodes, g.ins, g.attrs = g.nodes[:0], g.ins[:0], g.attrs[:0]
+}
+
+// mix folds w into h; good diffusion in a handful of cycles.
+func mix(h, w uint64) uint64 {
+	h ^= w
+	h *= 0x9e3779b97f4a7c15
+	return h ^ h>>32
+}

@@ -1,0 +1,212 @@
+// Package lazy decides what a sync computes: which nodes are needed for which roots, what the program's
+// parameters are, which buffers it may take over, and the key under which its executable is cached.
+//
+// A Plan refers to nodes by their local number, the order in which the needed ones were recorded, so
+// that two recordings of the same program have equal plans. The package imports alias, ir and shape.
+package lazy
+
+import (
+	"fmt"
+
+	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
+	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
+)
+
+// Key identifies a program: 128 bits over the needed nodes, their operands, the roots and the buffers
+// that roots may take over. Equal keys mean the same module text.
+type Key [2]uint64
+
+// String is the key in hexadecimal.
+func (k Key) String() string { return fmt.Sprintf("%016x%016x", k[0], k[1]) }
+
+// Root is a value that the program returns.
+type Root struct {
+	ID ir.ID
+	// Donor is the parameter whose buffer the result may be written into, or -1. The parameter has the
+	// same shape, and no cell holds its buffer any more by program structure; whether some other owner
+	// does is only known at run time.
+	Donor int32
+}
+
+// Plan is what one sync computes. It is good until the trace is cut. Reuse one for no allocation.
+type Plan struct {
+	Trace *alias.Trace
+	// Nodes are the needed nodes in topological order.
+	Nodes []ir.ID
+	// Roots are the results to compute, without repetition and without leaves.
+	Roots []Root
+	// Params are places in Trace.Leaves, in order of first use.
+	Params []int32
+	// Given says for each parameter whether the user gave its buffer away.
+	Given []bool
+	// Scalars are the numbers passed as arguments, in order of first use.
+	Scalars []ir.ID
+	Key     Key
+
+	local  []int32 // by slot: local number + 1 of a needed node, or 0
+	param  []int32 // by place in Trace.Leaves: parameter + 1, or 0
+	rootOf map[ir.ID]int32
+}
+
+// Build plans the computation of the given cells' values (slots of Pending cells).
+func (p *Plan) Build(s *alias.Store, t *alias.Trace, slots []uint32) {
+	p.Trace = t
+	p.reset()
+	for _, slot := range slots {
+		c := s.At(slot)
+		p.addRoot(&t.Graph, c.Value, c.Origin)
+	}
+	p.mark(&t.Graph)
+	p.number(&t.Graph)
+	p.donors(s, t, slots)
+	p.key(&t.Graph)
+}
+
+func (p *Plan) reset() {
+	p.Nodes, p.Roots, p.Params, p.Scalars = p.Nodes[:0], p.Roots[:0], p.Params[:0], p.Scalars[:0]
+	p.Given = p.Given[:0]
+	g := &p.Trace.Graph
+	p.local = zeroed(p.local, g.Len())
+	p.param = zeroed(p.param, len(p.Trace.Leaves))
+	if p.rootOf == nil {
+		p.rootOf = make(map[ir.ID]int32)
+	}
+	clear(p.rootOf)
+}
+
+func zeroed(s []int32, n int) []int32 {
+	if cap(s) < n {
+		return make([]int32, n+n/2)[:n]
+	}
+	s = s[:n]
+	clear(s)
+	return s
+}
+
+func (p *Plan) addRoot(g *ir.Graph, id, origin ir.ID) {
+	if g.At(id).Op == ir.OpData {
+		p.local[id] = 0
+		return // the buffer itself is the value
+	}
+	if _, dup := p.rootOf[id]; dup {
+		return
+	}
+	p.rootOf[id] = int32(len(p.Roots))
+	p.Roots = append(p.Roots, Root{ID: id, Donor: int32(origin)}) // donors turns the leaf into a parameter
+}
+
+// mark sets local[] to 1 for every slot that a root needs. Slots are in topological order, so that one
+// pass from the last root down suffices.
+func (p *Plan) mark(g *ir.Graph) {
+	last := ir.None
+	for _, r := range p.Roots {
+		p.local[r.ID] = 1
+		last = max(last, r.ID)
+	}
+	for id := last; id > ir.None; id-- {
+		if p.local[id] == 0 {
+			continue
+		}
+		if prod := g.Producer(id); prod != id {
+			p.local[prod] = 1
+			continue
+		}
+		for _, in := range g.In(id) {
+			if in != ir.None {
+				p.local[in] = 1
+			}
+		}
+	}
+}
+
+// number lists the needed nodes and gives parameters and scalars their order.
+func (p *Plan) number(g *ir.Graph) {
+	for id := ir.ID(1); int(id) < g.Len(); id++ {
+		if p.local[id] == 0 {
+			continue
+		}
+		n := g.At(id)
+		switch {
+		case n.Op == ir.OpResult:
+			p.local[id] = 0 // addressed by its producer
+			continue
+		case n.Op == ir.OpData:
+			place := g.Attr(id)[0]
+			p.Params = append(p.Params, int32(place))
+			p.param[place] = int32(len(p.Params))
+			p.Given = append(p.Given, p.Trace.Leaves[place].Buf.Donating())
+		case n.Op == ir.OpScalar && n.Flags&ir.Param != 0:
+			p.Scalars = append(p.Scalars, id)
+		}
+		p.Nodes = append(p.Nodes, id)
+		p.local[id] = int32(len(p.Nodes))
+	}
+}
+
+// donors turns the origin leaf of each root into a parameter, where the result fits the buffer and the
+// storage's old value is read by this program at all.
+func (p *Plan) donors(s *alias.Store, t *alias.Trace, slots []uint32) {
+	g := &t.Graph
+	for i := range p.Roots {
+		r := &p.Roots[i]
+		origin := ir.ID(r.Donor)
+		r.Donor = -1
+		if origin == ir.None || g.Shape(origin) != g.Shape(r.ID) {
+			continue
+		}
+		place := g.Attr(origin)[0]
+		if k := p.param[place]; k > 0 {
+			r.Donor = k - 1
+			p.param[place] = -k // one taker only
+		}
+	}
+	for i, k := range p.param {
+		p.param[i] = max(k, -k)
+	}
+}
+
+func (p *Plan) key(g *ir.Graph) {
+	a, b := uint64(0x243f6a8885a308d3), uint64(0x13198a2e03707344)
+	for _, id := range p.Nodes {
+		h := g.At(id).Hash
+		a = fold(a, h)
+		b = fold(b, h+0x9e3779b97f4a7c15)
+		for _, in := range g.In(id) {
+			w := p.Ref(g, in)
+			a = fold(a, w)
+			b = fold(b, ^w)
+		}
+	}
+	for _, r := range p.Roots {
+		w := p.Ref(g, r.ID)<<20 ^ uint64(r.Donor+1)
+		a, b = fold(a, w), fold(b, ^w)
+	}
+	for i, given := range p.Given {
+		if given {
+			a, b = fold(a, uint64(i)), fold(b, ^uint64(i))
+		}
+	}
+	p.Key = Key{a, b}
+}
+
+// Ref is the process-independent name of a value: the local number of its node and which result it is;
+// 0 for None.
+func (p *Plan) Ref(g *ir.Graph, id ir.ID) uint64 {
+	if id == ir.None {
+		return 0
+	}
+	prod := g.Producer(id)
+	return uint64(p.local[prod])<<16 | uint64(id-prod)
+}
+
+// RootIndex is the place of a value among the results; ok is false for a leaf.
+func (p *Plan) RootIndex(id ir.ID) (i int32, ok bool) {
+	i, ok = p.rootOf[id]
+	return
+}
+
+func fold(h, w uint64) uint64 {
+	h ^= w
+	h *= 0xff51afd7ed558ccd
+	return h ^ h>>33
+}

@@ -1,0 +1,202 @@
+// Package lower turns a plan into a StableHLO module.
+//
+// The module's parameters are the plan's buffers, in the plan's order, then at most three packs of
+// numbers: vectors f32[n], f64[n], i64[n] that hold all n numbers of the plan in that type. One
+// transfer a pack carries every learning rate, step count and literal of a step, and a new value
+// never needs a new compile.
+//
+// The package imports lazy, ops, ir, shape, dtype, stablehlo and errs.
+package lower
+
+import (
+	"fmt"
+
+	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
+	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
+	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
+	"github.com/torch-go-xla/torch-go-xla/gocore/lazy"
+	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
+	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
+	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
+)
+
+// Options are the choices that change the module but not its meaning. They are part of the cache key.
+type Options struct {
+	// Precision is the operand precision of matrix products and convolutions.
+	Precision stablehlo.Precision
+	// Locations writes the Python line of each op into the module.
+	Locations bool
+	// Where gives the text of a source location; nil for none.
+	Where func(loc int32) string
+}
+
+// Program is a module with what a caller needs to run it.
+type Program struct {
+	// Module is the StableHLO text.
+	Module []byte
+	// Packs are the element types of the packs, in parameter order after the buffers.
+	Packs []dtype.DType
+	// Results are the shapes of the results, one a root.
+	Results []*shape.Shape
+	// Donors says for each buffer parameter which result may take its buffer over, -1 for none.
+	Donors []int32
+}
+
+// lowering is the state of one Lower call; it is the ops.Source of its rows.
+type lowering struct {
+	b      *stablehlo.Builder
+	plan   *lazy.Plan
+	graph  *ir.Graph
+	vals   []stablehlo.Value // by slot
+	packs  []dtype.DType
+	packed [3]stablehlo.Value
+	order  map[ir.ID]int64 // of the numbers in a pack
+	args   map[argKey]stablehlo.Value
+}
+
+type argKey struct {
+	id ir.ID
+	d  dtype.DType
+}
+
+// Lower emits the module of a plan.
+func Lower(p *lazy.Plan, o Options) (*Program, error) {
+	g := &p.Trace.Graph
+	w := &lowering{b: stablehlo.NewModule("step_" + p.Key.String()), plan: p, graph: g,
+		vals: make([]stablehlo.Value, g.Len()), order: make(map[ir.ID]int64, len(p.Scalars)),
+		args: make(map[argKey]stablehlo.Value)}
+	w.b.Locations(o.Locations)
+	for i, id := range p.Scalars {
+		w.order[id] = int64(i)
+	}
+	prog := &Program{Donors: w.declare()}
+	l := ops.Lowering{B: w.b, Graph: g, Src: w, Precision: o.Precision}
+	for _, id := range p.Nodes {
+		if err := w.node(&l, id, o); err != nil {
+			return nil, err
+		}
+	}
+	outs := make([]stablehlo.Value, len(p.Roots))
+	for i, r := range p.Roots {
+		outs[i] = w.root(&l, r.ID)
+		prog.Results = append(prog.Results, g.Shape(r.ID))
+	}
+	w.b.Return(outs...)
+	prog.Packs = w.packs
+	var err error
+	if prog.Module, err = w.b.Bytes(); err != nil {
+		return nil, errs.Wrap(errs.Compile, err, "lowering to StableHLO: %v", err)
+	}
+	return prog, nil
+}
+
+// declare makes the buffer parameters and says which result each one may give its buffer to.
+func (w *lowering) declare() []int32 {
+	donors := make([]int32, len(w.plan.Params))
+	for i := range donors {
+		donors[i] = -1
+	}
+	for i, r := range w.plan.Roots {
+		if r.Donor >= 0 {
+			donors[r.Donor] = int32(i)
+		}
+	}
+	for i, place := range w.plan.Params {
+		leaf := w.plan.Trace.Leaves[place]
+		var attrs []stablehlo.Attr
+		if donors[i] >= 0 {
+			attrs = append(attrs, stablehlo.Alias(int(donors[i])))
+		} else if w.plan.Given[i] {
+			attrs = append(attrs, stablehlo.Donate())
+		}
+		w.vals[leaf.ID] = w.b.Param(w.graph.Shape(leaf.ID), attrs...)
+	}
+	return donors
+}
+
+func (w *lowering) node(l *ops.Lowering, id ir.ID, o Options) error {
+	n := w.graph.At(id)
+	if n.Op < ir.FirstRow {
+		return nil // leaves are parameters, numbers are lowered where they are used
+	}
+	row := ops.Of(n.Op)
+	if o.Locations && o.Where != nil {
+		w.b.Loc(ops.Name(n.Op), o.Where(n.Loc))
+	}
+	l.Begin(id)
+	row.Lower(l)
+	outs := l.Outs()
+	if err := w.b.Err(); err != nil {
+		return errs.Wrap(errs.Compile, err, "%s cannot be lowered: %v", ops.Describe(w.graph, id), err)
+	}
+	if len(outs) != int(n.Results) {
+		return errs.New(errs.Compile, "%s: the lowering gives %d results, the shape rule %d", ops.Describe(w.graph, id), len(outs), n.Results)
+	}
+	for k, v := range outs {
+		if want := w.graph.Shape(id + ir.ID(k)); v.Shape() != want {
+			return errs.New(errs.Compile, "%s: result %d is lowered to %s, the shape rule says %s", ops.Describe(w.graph, id), k, v.Shape(), want)
+		}
+		w.vals[id+ir.ID(k)] = v
+	}
+	return nil
+}
+
+// root is the value of a root; a number that is a root by itself is lowered here.
+func (w *lowering) root(l *ops.Lowering, id ir.ID) stablehlo.Value {
+	n := w.graph.At(id)
+	if n.Op != ir.OpScalar {
+		return w.vals[id]
+	}
+	if n.Flags&ir.Param != 0 {
+		return w.Argument(id, n.Shape.DType)
+	}
+	num, _ := w.graph.Number(id)
+	return ops.Constant(w.b, num, n.Shape.DType)
+}
+
+// Value implements ops.Source.
+func (w *lowering) Value(id ir.ID) stablehlo.Value { return w.vals[id] }
+
+// PackType is the pack that carries a number of type d.
+func PackType(d dtype.DType) dtype.DType {
+	switch {
+	case d == dtype.F64 || d == dtype.C128:
+		return dtype.F64
+	case d.IsFloat() || d.IsComplex():
+		return dtype.F32
+	}
+	return dtype.I64
+}
+
+// Argument implements ops.Source: element i of the pack, converted to d.
+func (w *lowering) Argument(id ir.ID, d dtype.DType) stablehlo.Value {
+	if v, ok := w.args[argKey{id, d}]; ok {
+		return v
+	}
+	i, ok := w.order[id]
+	if !ok {
+		return w.b.Failf("argument", nil, "number %%%d is not among the plan's arguments", id)
+	}
+	pack := w.pack(PackType(d))
+	v := w.b.Reshape(w.b.Slice(pack, []int64{i}, []int64{i + 1}, []int64{1}), nil)
+	v = ops.Convert(w.b, v, d)
+	w.args[argKey{id, d}] = v
+	return v
+}
+
+func (w *lowering) pack(d dtype.DType) stablehlo.Value {
+	for i, have := range w.packs {
+		if have == d {
+			return w.packed[i]
+		}
+	}
+	v := w.b.Param(shape.Make(d, int64(len(w.plan.Scalars))))
+	w.packed[len(w.packs)] = v
+	w.packs = append(w.packs, d)
+	return v
+}
+
+// String summarizes a program for logs.
+func (p *Program) String() string {
+	return fmt.Sprintf("%d parameters, %d packs, %d results, %d bytes of StableHLO", len(p.Donors), len(p.Packs), len(p.Results), len(p.Module))
+}

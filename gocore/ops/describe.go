@@ -1,0 +1,49 @@
+package ops
+
+import (
+	"strings"
+
+	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
+	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
+)
+
+// Describe names a node for an error message: its op with the shapes of its operands,
+// "aten::add.Tensor(f32[2,3], f32[3])".
+func Describe(g *ir.Graph, id ir.ID) string {
+	var b strings.Builder
+	b.WriteString(Name(g.At(id).Op))
+	b.WriteByte('(')
+	for i, in := range g.In(id) {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		if in == ir.None {
+			b.WriteString("None")
+			continue
+		}
+		if n, ok := g.Number(in); ok {
+			b.WriteString(n.String())
+			continue
+		}
+		b.WriteString(g.Shape(in).String())
+	}
+	b.WriteByte(')')
+	return b.String()
+}
+
+// dimsText prints dimensions as torch does: [2, 3].
+func dimsText(dims []int64) string { return shape.TorchDims(dims) }
+
+// expandable reports that dims broadcast to exactly want.
+func expandable(dims, want []int64) bool {
+	k := len(want) - len(dims)
+	if k < 0 {
+		return false
+	}
+	for i, n := range dims {
+		if n != want[k+i] && n != 1 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,4 @@
+package ops
+
+// linalgRows are linear algebra.
+var linalgRows = join(fftRows)

@@ -1,0 +1,143 @@
+package ops
+
+import (
+	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
+	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
+	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
+	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
+)
+
+// Source gives a Lowering the values outside its own node. Package lower implements it.
+type Source interface {
+	// Value is the StableHLO value of a node already lowered.
+	Value(id ir.ID) stablehlo.Value
+	// Argument is a 0-dim value of type d that carries a number as an argument of the program.
+	Argument(id ir.ID, d dtype.DType) stablehlo.Value
+}
+
+// Lowering is what a row's Lower sees: the arguments by their position in the schema, with tensors as
+// StableHLO values, and the shapes that Infer promised. One Lowering is reused for every node.
+type Lowering struct {
+	ir.Args
+	B     *stablehlo.Builder
+	Graph *ir.Graph
+	Node  ir.ID
+	Src   Source
+	// Precision is the operand precision of matrix products and convolutions.
+	Precision stablehlo.Precision
+	outs      []stablehlo.Value
+}
+
+// Begin points l at a node.
+func (l *Lowering) Begin(id ir.ID) {
+	l.Node, l.outs = id, l.outs[:0]
+	l.Args.Node(l.Graph, id)
+}
+
+// Outs is the values that the row returned.
+func (l *Lowering) Outs() []stablehlo.Value { return l.outs }
+
+// Return gives the results, in order.
+func (l *Lowering) Return(v ...stablehlo.Value) { l.outs = append(l.outs, v...) }
+
+// Out is the shape that result k must have.
+func (l *Lowering) Out(k int) *shape.Shape { return l.Graph.Shape(l.Node + ir.ID(k)) }
+
+// Shape is the shape of a Tensor argument; nil if it is None.
+func (l *Lowering) Shape(i int) *shape.Shape {
+	if id := l.ID(i); id != ir.None {
+		return l.Graph.Shape(id)
+	}
+	return nil
+}
+
+// In is a Tensor argument in its own type (a number becomes a 0-dim value of its own type).
+func (l *Lowering) In(i int) stablehlo.Value { return l.value(l.ID(i), dtype.Invalid) }
+
+// Ins is a Tensor[] argument; zero values for None.
+func (l *Lowering) Ins(i int) []stablehlo.Value {
+	ids := l.IDs(i)
+	v := make([]stablehlo.Value, len(ids))
+	for k, id := range ids {
+		v[k] = l.value(id, dtype.Invalid)
+	}
+	return v
+}
+
+// As is a Tensor or Scalar argument converted to type d.
+func (l *Lowering) As(i int, d dtype.DType) stablehlo.Value { return l.value(l.ID(i), d) }
+
+// Full is a Tensor or Scalar argument converted to type d and broadcast to dims.
+func (l *Lowering) Full(i int, d dtype.DType, dims []int64) stablehlo.Value {
+	return l.B.Broadcast(l.As(i, d), dims)
+}
+
+// Like is a Scalar argument as a value of the shape of v.
+func (l *Lowering) Like(i int, v stablehlo.Value) stablehlo.Value {
+	return l.Full(i, v.DType(), v.Dims())
+}
+
+// Convert is torch's cast of v to d: float to integer truncates, anything to bool is v != 0, complex to
+// real drops the imaginary part.
+func (l *Lowering) Convert(v stablehlo.Value, d dtype.DType) stablehlo.Value {
+	return Convert(l.B, v, d)
+}
+
+// Convert is torch's cast; see Lowering.Convert.
+func Convert(b *stablehlo.Builder, v stablehlo.Value, d dtype.DType) stablehlo.Value {
+	from := v.DType()
+	switch {
+	case from == d:
+		return v
+	case d == dtype.Bool:
+		return b.Compare(v, b.ConstLike(v, 0), stablehlo.NE)
+	case from.IsComplex() && !d.IsComplex():
+		return Convert(b, b.Real(v), d)
+	case d.IsComplex() && !from.IsComplex():
+		re := b.Convert(v, d.ToReal())
+		return b.Complex(re, b.ConstLike(re, 0))
+	case from.IsFloat() && d.IsIntegral() && d.Size() < 4:
+		// C truncates to 32 bits and then wraps, where StableHLO saturates
+		return b.Convert(b.Convert(v, dtype.I32), d)
+	}
+	return b.Convert(v, d)
+}
+
+func (l *Lowering) value(id ir.ID, d dtype.DType) stablehlo.Value {
+	if id == ir.None {
+		return stablehlo.Value{}
+	}
+	n := l.Graph.At(id)
+	if n.Op != ir.OpScalar {
+		v := l.Src.Value(id)
+		if d != dtype.Invalid {
+			v = Convert(l.B, v, d)
+		}
+		return v
+	}
+	if d == dtype.Invalid {
+		d = n.Shape.DType
+	}
+	if n.Flags&ir.Param != 0 {
+		return l.Src.Argument(id, d)
+	}
+	num, _ := l.Graph.Number(id)
+	return Constant(l.B, num, d)
+}
+
+// Constant is a number as a 0-dim constant of type d, converted as C++ converts it.
+func Constant(b *stablehlo.Builder, n ir.Number, d dtype.DType) stablehlo.Value {
+	s := shape.Make(d)
+	switch {
+	case d.IsComplex():
+		re := n.Float()
+		return b.Splat(s, stablehlo.Complex(complex(re, n.Im)))
+	case d == dtype.Bool:
+		return b.Splat(s, stablehlo.Bool(n.Float() != 0 || n.Im != 0))
+	case d.IsInt():
+		return b.Splat(s, stablehlo.Int(n.Int()))
+	case n.Type.IsIntegral():
+		return b.Splat(s, stablehlo.Float(float64(n.I)))
+	}
+	return b.Splat(s, stablehlo.Float(n.F))
+}

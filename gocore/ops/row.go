@@ -1,0 +1,140 @@
+// Package ops is the table of ATen ops: one row per functional overload, with its shape rule and its
+// lowering to StableHLO.
+//
+// In-place, out= and foreach forms have no rows: they are derived from torch's own schemas when the
+// kernels are registered. A row's schema is compared with torch's at that time.
+//
+// To add an op, add a row to its family's file: name, schema, Infer, Lower. Infer sees the arguments
+// and returns the shapes of the results, or the error that torch raises. Lower sees the same arguments
+// as StableHLO values and must produce exactly those shapes: the lowering checks it.
+//
+// The package imports ir, shape, dtype, stablehlo and errs.
+package ops
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
+)
+
+// Row is one op.
+type Row struct {
+	// Name is the overload as torch spells it without the namespace: "add.Tensor", or "relu" for the
+	// default overload.
+	Name string
+	// Schema is the argument list and results: "(Tensor self) -> Tensor".
+	Schema string
+	// Infer is the shape rule.
+	Infer func(c *Ctx) error
+	// Lower emits the op.
+	Lower func(l *Lowering)
+	// Static lists the Scalar arguments (positions in the schema) whose value the shape rule or the
+	// lowering looks at. Every other number may change from step to step without a new compile.
+	Static []int
+	// ShapeOnly lists the Tensor arguments (positions in the schema) of which only the shape counts, such
+	// as the self of fill: their value is not read, and may be lost.
+	ShapeOnly []int
+	// Random marks an op that draws random numbers: tracing appends the key (see rng.go).
+	Random bool
+	// Internal marks a row that is not an ATen op (a step of a strided view).
+	Internal bool
+}
+
+// Table is every row; the number of an op is ir.FirstRow + its place. The order is fixed by families.
+var Table = join(
+	viewRows,
+	pointwiseRows,
+	activationRows,
+	specialRows,
+	complexRows,
+	randomRows,
+	reduceRows,
+	normRows,
+	lossRows,
+	matmulRows,
+	convRows,
+	poolRows,
+	indexRows,
+	shapeRows,
+	sortRows,
+	factoryRows,
+	linalgRows,
+)
+
+var index = func() map[string]ir.Op {
+	m := make(map[string]ir.Op, len(Table))
+	for i := range Table {
+		if _, dup := m[Table[i].Name]; dup {
+			panic("ops: two rows named " + Table[i].Name)
+		}
+		m[Table[i].Name] = ir.FirstRow + ir.Op(i)
+	}
+	return m
+}()
+
+func join(families ...[]Row) (all []Row) {
+	for _, f := range families {
+		all = append(all, f...)
+	}
+	return
+}
+
+// Lookup returns the op of a row's name.
+func Lookup(name string) (op ir.Op, ok bool) {
+	op, ok = index[name]
+	return
+}
+
+// must is Lookup for names that this package itself relies on.
+func must(name string) ir.Op {
+	op, ok := index[name]
+	if !ok {
+		panic("ops: no row " + name)
+	}
+	return op
+}
+
+// Of is the row of an op, nil for the built-in ops of package ir.
+func Of(op ir.Op) *Row {
+	if i := int(op) - int(ir.FirstRow); i >= 0 && i < len(Table) {
+		return &Table[i]
+	}
+	return nil
+}
+
+// Name is the printed name of any op: "aten::add.Tensor", "xla::data".
+func Name(op ir.Op) string {
+	switch op {
+	case ir.OpData:
+		return "xla::data"
+	case ir.OpScalar:
+		return "xla::scalar"
+	case ir.OpResult:
+		return "xla::result"
+	}
+	if r := Of(op); r != nil {
+		if r.Internal {
+			return r.Name
+		}
+		return "aten::" + r.Name
+	}
+	return fmt.Sprintf("xla::op%d", op)
+}
+
+// ArgNames are the names of an op's arguments, from its schema.
+func ArgNames(op ir.Op) []string {
+	r := Of(op)
+	if r == nil {
+		return nil
+	}
+	list := r.Schema[1:strings.LastIndex(r.Schema, ") ->")]
+	var names []string
+	for _, arg := range strings.Split(list, ",") {
+		arg, _, _ = strings.Cut(strings.TrimSpace(arg), "=")
+		if i := strings.LastIndexByte(arg, ' '); i >= 0 {
+			names = append(names, arg[i+1:])
+		}
+	}
+	return names
+}

@@ -1,0 +1,216 @@
+/* Data plane between torch's dispatcher and the Go core: what the C files of this package share.
+ *
+ *   shim.c      functions of torch's stable C interface, looked up in the library that is loaded
+ *   tensors.c   plain torch tensors whose storage address is a core handle; storages that died
+ *   encode.c    Python arguments of an op -> words of the core
+ *   scalar.c    the element of a tensor as a Python number
+ *   factory.c   tensors without a value
+ *   kernel.c    one callable object per ATen overload: binds, encodes, traces, builds the results
+ *   views.c     kernels that only make another view of a storage; no Python and no core call
+ *   location.c  the Python line that called an op
+ *   module.c    the CPython module _goxlafast
+ *
+ * Everything runs under the GIL, but for the deleter of a storage, the view kernels and tgx_take_dead.
+ */
+#ifndef TGX_PYFAST_H
+#define TGX_PYFAST_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* ---- the core: exported by pyfast.go ---- */
+
+enum { TGX_OK = 0, TGX_ERROR = 1, TGX_RESIZE = 2, TGX_BUSY = 3 };
+
+extern int64_t tgx_abi(void);
+extern void tgx_start(void);
+extern int64_t tgx_trace(int64_t *words, int64_t n, int64_t *out, int64_t outcap);
+/* Kind and text (UTF-8, cut at cap) of the last error; returns the text's whole length. */
+extern int64_t tgx_error_text(int64_t *kind, char *dst, int64_t cap);
+extern int64_t tgx_wait_idle(void);
+extern int64_t tgx_alloc(int64_t nbytes, int64_t device, int64_t *handle);
+extern int64_t tgx_resize(int64_t handle, int64_t nbytes);
+/* Settles a storage and waits at most ms milliseconds until it is computed; *ready tells whether it is. */
+extern int64_t tgx_ready(int64_t handle, int64_t ms, int64_t *ready);
+/* Copies a whole storage, which must have that many bytes. */
+extern int64_t tgx_fetch(int64_t handle, void *dst, int64_t nbytes);
+extern int64_t tgx_release(int64_t *handles, int64_t n);
+extern int64_t tgx_location(char *file, int64_t file_bytes, int64_t line);
+
+/* Storages that died since the last call, at most cap; returns how many. Any thread, with or without the GIL. */
+extern int64_t tgx_take_dead(int64_t *dst, int64_t cap);
+
+/* Kinds of encoded arguments; the numbers of gocore/ir.Kind. */
+enum {
+  TGX_NULL, TGX_TENSOR, TGX_INT, TGX_FLOAT, TGX_BOOL, TGX_COMPLEX, TGX_HOST_ZERO, TGX_CONST, TGX_CONST_F,
+  TGX_INTS, TGX_FLOATS, TGX_TENSORS, TGX_SCALARS, TGX_TEXT, TGX_TYPE, TGX_DEVICE, TGX_GENERATOR,
+};
+
+/* Destination words of a traced op. */
+enum { TGX_NEW = 0, TGX_WRITE = 1, TGX_DROP = 2, TGX_WRITE_RESIZE = 1 | 256 };
+
+enum { TGX_MAX_PARAMS = 48, TGX_MAX_DIMS = 255, TGX_HEADER = 5 };
+
+/* ---- shim.c ---- */
+
+typedef void *tgx_tensor;     /* an owned at::Tensor */
+typedef uint64_t tgx_ivalue;  /* torch's StableIValue */
+
+#define TGX_SHIM_FUNCTIONS(X)                                                                              \
+  X(int32_t, torch_tensor_from_pyobject, (void *, tgx_tensor *))                                           \
+  X(int32_t, torch_get_const_data_ptr, (tgx_tensor, const void **))                                        \
+  X(int32_t, torch_library_impl, (void *, const char *, void (*)(tgx_ivalue *, uint64_t, uint64_t), uint64_t)) \
+  X(int32_t, torch_list_size, (void *, size_t *))                                                          \
+  X(int32_t, torch_list_get_item, (void *, size_t, tgx_ivalue *))                                          \
+  X(int32_t, torch_delete_list, (void *))                                                                  \
+  X(int32_t, torch_delete_stable_ivalue, (tgx_ivalue *))                                                   \
+  X(const char *, torch_exception_get_what_without_backtrace, (void))                                      \
+  X(int32_t, aoti_torch_library_init_impl, (const char *, const char *, const char *, uint32_t, void **))  \
+  X(int32_t, aoti_torch_get_sizes, (tgx_tensor, int64_t **))                                               \
+  X(int32_t, aoti_torch_get_strides, (tgx_tensor, int64_t **))                                             \
+  X(int32_t, aoti_torch_get_dim, (tgx_tensor, int64_t *))                                                  \
+  X(int32_t, aoti_torch_get_dtype, (tgx_tensor, int32_t *))                                                \
+  X(int32_t, aoti_torch_get_storage_offset, (tgx_tensor, int64_t *))                                       \
+  X(int32_t, aoti_torch_get_storage_size, (tgx_tensor, int64_t *))                                         \
+  X(int32_t, aoti_torch_get_device_type, (tgx_tensor, int32_t *))                                          \
+  X(int32_t, aoti_torch_get_device_index, (tgx_tensor, int32_t *))                                         \
+  X(int32_t, aoti_torch_delete_tensor_object, (tgx_tensor))                                                \
+  X(int32_t, aoti_torch__reinterpret_tensor,                                                               \
+    (tgx_tensor, int64_t, const int64_t *, const int64_t *, int64_t, tgx_tensor *))                        \
+  X(int32_t, aoti_torch_view_dtype, (tgx_tensor, int32_t, tgx_tensor *))                                   \
+  X(int32_t, aoti_torch_device_type_cpu, (void))                                                           \
+  X(int32_t, aoti_torch_device_type_privateuse1, (void))                                                   \
+  X(void, aoti_torch_check, (bool, const char *, const char *, uint32_t, const char *))
+
+struct tgx_shim {
+#define X(ret, name, args) ret(*name) args;
+  TGX_SHIM_FUNCTIONS(X)
+#undef X
+  int32_t cpu, xla; /* device type numbers */
+};
+extern struct tgx_shim tgx_shim;
+
+/* Looks every function up in the loaded library at path; NULL, or the name of the first that is missing. */
+const char *tgx_shim_load(const char *path);
+
+/* Bytes of an element of a c10::ScalarType, 0 for one that the core has no tensors of. */
+int64_t tgx_item_size(int32_t scalar_type);
+
+/* ---- state that Python hands over once (module.c) ---- */
+
+struct tgx_state {
+  PyTypeObject *tensor_type;  /* torch._C.TensorBase */
+  PyObject *from_dlpack;      /* torch._C._from_dlpack */
+  PyObject *resize_out;       /* (tensor, sizes): resizes a destination as torch's resize_output does */
+  PyObject *otherwise;        /* (kernel, args, kwargs, why): what a kernel cannot record */
+  PyObject *open;             /* (): opens the device when the first tensor needs it; NULL: cannot */
+  PyObject *errors;           /* tuple of exception classes, by error kind */
+  PyObject *empty;            /* the kernels of empty.memory_format and empty_strided */
+  PyObject *empty_strided;    /* for all that factory.c leaves */
+  PyObject *enums;            /* dict: torch.dtype, torch.layout or torch.memory_format -> its number */
+  int64_t current_device;
+  long default_type;          /* number of torch's default dtype */
+  bool locations;             /* record the Python line of each op */
+};
+extern struct tgx_state tgx_state;
+
+/* True in a process forked from one that had loaded the core. */
+extern volatile int tgx_forked;
+/* Sets ForkedProcessError and returns -1 in such a process, else 0. */
+int tgx_check_fork(void);
+/* Sets the Python exception of the last core error; returns its kind. */
+int64_t tgx_set_error(void);
+enum { TGX_NOT_LOWERED = 5, TGX_FORKED_PROCESS = 10 }; /* kinds that C looks at; package errs has them all */
+/* Lets other threads run until the core is idle; -1 with an exception if a signal handler raised. */
+int tgx_wait(void);
+
+/* ---- tensors.c ---- */
+
+/* A new tensor that covers a core storage. strides NULL: contiguous. New reference, NULL with an exception. */
+PyObject *tgx_new_tensor(int64_t handle, int32_t scalar_type, int64_t device, int64_t ndim, const int64_t *sizes,
+                         const int64_t *strides);
+/* Tells the core about dead storages once there are enough of them. 0, or -1 with an exception. */
+int tgx_release_dead(void);
+
+/* What the core needs to know of a tensor. sizes and strides live as long as the tensor. */
+struct tgx_meta {
+  int64_t handle, offset, ndim;
+  const int64_t *sizes, *strides;
+  int32_t scalar_type, device_type;
+  tgx_tensor owner; /* for tgx_meta_free */
+};
+/* 0, or -1 with an exception. For a tensor on another device, handle is its data address. */
+int tgx_meta_read(PyObject *tensor, struct tgx_meta *meta);
+void tgx_meta_free(struct tgx_meta *meta);
+
+/* ---- encode.c ---- */
+
+/* A growing array of words that begins on the stack. */
+struct tgx_words {
+  int64_t *p;
+  Py_ssize_t n, cap;
+  int64_t local[384];
+};
+void tgx_words_init(struct tgx_words *w);
+void tgx_words_free(struct tgx_words *w);
+int tgx_words_grow(struct tgx_words *w, Py_ssize_t more);
+static inline int tgx_words_need(struct tgx_words *w, Py_ssize_t more) {
+  return w->n + more <= w->cap ? 0 : tgx_words_grow(w, more);
+}
+
+/* How an argument of a schema is encoded: its declared type, optional or not. */
+enum tgx_type {
+  TGX_T_TENSOR, TGX_T_TENSORS, TGX_T_INT, TGX_T_INTS, TGX_T_FLOAT, TGX_T_FLOATS, TGX_T_SCALAR, TGX_T_SCALARS,
+  TGX_T_TEXT, TGX_T_ENUM, TGX_T_TYPE, TGX_T_DEVICE, TGX_T_GENERATOR, TGX_T_COUNT,
+};
+
+/* Bits that torch sets on a tensor in place of computing: the data is to be read conjugated, or negated. */
+enum { TGX_LAZY_CONJ = 1, TGX_LAZY_NEG = 2 };
+
+/* What the encoder of one call finds out on the way. */
+struct tgx_call {
+  struct tgx_words words;
+  const char *op;  /* for messages */
+  int lazy;        /* bits that may be set on operands of this op; torch resolves them for most ops */
+  bool on_device;  /* an operand is on the device */
+  int32_t device;  /* its index */
+  /* Python decides: an operand, the device argument or the generator is elsewhere, an operand has a lazy
+   * bit, or the core has no lowering for this use of the op (an exception is set then). */
+  bool otherwise;
+};
+
+/* The value at data of a scalar type, as the two words of HostZero; -1 for a type that is not read here. */
+int tgx_host_value(int32_t scalar_type, const void *data, int64_t *words);
+
+/* Appends one argument. 0, or -1 with an exception. */
+int tgx_encode(struct tgx_call *call, enum tgx_type type, PyObject *arg);
+
+/* ---- scalar.c ---- */
+
+/* item(tensor): its one element as a Python number, or NotImplemented where that takes more than a copy. */
+PyObject *tgx_item(PyObject *module, PyObject *tensor);
+/* wrapped_number(): the descriptor of Tensor._wrapped_number. */
+PyObject *tgx_wrapped_number(PyObject *module, PyObject *unused);
+
+/* ---- factory.c ---- */
+
+/* The kernels of empty.memory_format and empty_strided. */
+PyObject *tgx_empty(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames);
+PyObject *tgx_empty_strided(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames);
+
+/* ---- kernel.c, location.c, views.c ---- */
+
+extern PyTypeObject tgx_kernel_type;
+PyObject *tgx_make_kernel(PyObject *module, PyObject *args, PyObject *kwargs);
+
+/* Registers the view kernels under aten for PrivateUse1; NULL or the reason why not. */
+const char *tgx_register_views(uint64_t torch_version);
+
+/* Id of the innermost Python line outside the skipped directories; 0 if there is none. */
+int64_t tgx_call_site(void);
+/* set_skipped_directories(tuple of str) */
+PyObject *tgx_set_skipped(PyObject *module, PyObject *directories);
+
+#endif

@@ -1,0 +1,96 @@
+//go:build pyext
+
+/* The element of a tensor as a Python number: where a program waits for a value, the shortest way to it. */
+#include <string.h>
+
+#include "pyfast.h"
+
+/* A larger storage is not worth fetching for one element; and how long to wait between looks for signals. */
+enum { MAX_BYTES = 4096, SLICE_MS = 50 };
+
+static double real(int64_t bits) {
+  double x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+static PyObject *number(int32_t scalar_type, const int64_t *v) {
+  switch (scalar_type) {
+    case 0: case 1: case 2: case 3: case 4: case 27: case 28: return PyLong_FromLongLong(v[0]);
+    case 29: return PyLong_FromUnsignedLongLong((uint64_t)v[0]);
+    case 9: case 10: return PyComplex_FromDoubles(real(v[0]), real(v[1]));
+    case 11: return PyBool_FromLong(v[0] != 0);
+    default: return PyFloat_FromDouble(real(v[0]));
+  }
+}
+
+/* Waits until the storage is computed. The first look keeps the GIL: most often there is nothing to wait for. */
+static int await(int64_t handle) {
+  int64_t ready = 0, status = tgx_ready(handle, 0, &ready);
+  while (status == TGX_OK && !ready) {
+    Py_BEGIN_ALLOW_THREADS
+    status = tgx_ready(handle, SLICE_MS, &ready);
+    Py_END_ALLOW_THREADS
+    if (PyErr_CheckSignals() < 0) return -1;
+  }
+  if (status == TGX_OK || tgx_ready(handle, 0, &ready) == TGX_OK) return 0;
+  tgx_set_error(); /* of the second call, made with the GIL: no other thread's */
+  return -1;
+}
+
+PyObject *tgx_item(PyObject *module, PyObject *tensor) {
+  struct tgx_meta m;
+  int64_t nbytes = 0, elements = 1, v[2];
+  char data[MAX_BYTES];
+  (void)module;
+  if (tgx_check_fork() < 0 || tgx_meta_read(tensor, &m) < 0) return NULL;
+  for (int64_t i = 0; i < m.ndim; i++) elements *= m.sizes[i];
+  int64_t size = tgx_item_size(m.scalar_type), at = m.offset * size;
+  bool plain = m.device_type == tgx_shim.xla && elements == 1 && size > 0 &&
+               tgx_shim.aoti_torch_get_storage_size(m.owner, &nbytes) == 0;
+  plain = plain && nbytes <= MAX_BYTES && at + size <= nbytes;
+  tgx_meta_free(&m);
+  if (!plain) Py_RETURN_NOTIMPLEMENTED;
+  if (await(m.handle) < 0) return NULL;
+  if (tgx_fetch(m.handle, data, nbytes) != TGX_OK) {
+    tgx_set_error();
+    return NULL;
+  }
+  if (tgx_host_value(m.scalar_type, data + at, v) < 0) Py_RETURN_NOTIMPLEMENTED;
+  return number(m.scalar_type, v);
+}
+
+/* ---- wrapped numbers ---- */
+
+/* The attribute Tensor._wrapped_number. torch makes a tensor of the number in `x + 1`, and asks that tensor
+ * for this attribute when it hands the number to a Python kernel; without it, torch builds an AttributeError
+ * for every such call before it reads the value itself. This has no __set__: what torch sets on a tensor
+ * (for a symbolic number) comes first. */
+static PyObject *wrapped_number(PyObject *self, PyObject *tensor, PyObject *type) {
+  struct tgx_meta m = {0};
+  int64_t v[2];
+  (void)type;
+  if (tensor == NULL || tensor == Py_None) return Py_NewRef(self);
+  bool readable = tgx_meta_read(tensor, &m) == 0;
+  if (readable) tgx_meta_free(&m);
+  bool is_number = m.scalar_type == 4 || m.scalar_type == 7 || m.scalar_type == 10 || m.scalar_type == 11;
+  if (readable && is_number && m.device_type == tgx_shim.cpu && m.ndim == 0 && m.handle != 0 &&
+      tgx_host_value(m.scalar_type, (const void *)(intptr_t)m.handle, v) == 0)
+    return number(m.scalar_type, v);
+  PyErr_SetString(PyExc_AttributeError, "_wrapped_number");
+  return NULL;
+}
+
+static PyTypeObject wrapped_number_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "_goxlafast.WrappedNumber",
+    .tp_basicsize = sizeof(PyObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_descr_get = wrapped_number,
+    .tp_doc = "Tensor._wrapped_number: the number of a CPU tensor without dimensions.",
+};
+
+PyObject *tgx_wrapped_number(PyObject *module, PyObject *unused) {
+  (void)module, (void)unused;
+  if (PyType_Ready(&wrapped_number_type) < 0) return NULL;
+  return PyObject_New(PyObject, &wrapped_number_type);
+}

@@ -1,0 +1,32 @@
+//go:build pyext
+
+/* Torch's stable C interface, by dlsym: the library needs no torch header and no torch symbol to link. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+
+#include "pyfast.h"
+
+struct tgx_shim tgx_shim;
+
+const char *tgx_shim_load(const char *path) {
+  void *library = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+  if (library == NULL) return path;
+#define X(ret, name, args) \
+  if ((*(void **)&tgx_shim.name = dlsym(library, #name)) == NULL) return #name;
+  TGX_SHIM_FUNCTIONS(X)
+#undef X
+  tgx_shim.cpu = tgx_shim.aoti_torch_device_type_cpu();
+  tgx_shim.xla = tgx_shim.aoti_torch_device_type_privateuse1();
+  return NULL;
+}
+
+/* By the number of c10::ScalarType; the types of gocore/dtype. */
+static const int8_t item_sizes[] = {
+    [0] = 1,  [1] = 1,  [2] = 2,  [3] = 4,  [4] = 8,  [5] = 2,  [6] = 4,  [7] = 8,  [9] = 8,  [10] = 16,
+    [11] = 1, [15] = 2, [23] = 1, [24] = 1, [25] = 1, [26] = 1, [27] = 2, [28] = 4, [29] = 8,
+};
+
+int64_t tgx_item_size(int32_t scalar_type) {
+  if (scalar_type < 0 || scalar_type >= (int32_t)sizeof item_sizes) return 0;
+  return item_sizes[scalar_type];
+}

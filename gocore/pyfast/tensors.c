@@ -1,0 +1,178 @@
+//go:build pyext
+
+/* Tensors of the device. A torch storage is a core storage: its data address is the core's handle, which
+ * no one may follow, and its deleter tells the core that no tensor uses it any more. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pyfast.h"
+
+/* DLPack, the unversioned ABI (dlpack.h of DMLC). */
+typedef struct {
+  int32_t type, id;
+} dl_device;
+typedef struct {
+  uint8_t code, bits;
+  uint16_t lanes;
+} dl_type;
+typedef struct {
+  void *data;
+  dl_device device;
+  int32_t ndim;
+  dl_type type;
+  int64_t *shape, *strides;
+  uint64_t byte_offset;
+} dl_tensor;
+typedef struct dl_managed {
+  dl_tensor tensor;
+  void *context;
+  void (*deleter)(struct dl_managed *);
+} dl_managed;
+
+enum { DL_EXT_DEV = 12 };
+
+/* One storage. It is made with its first tensor and, when torch drops it, goes on the list of the dead. */
+typedef struct storage {
+  dl_managed managed; /* first: torch hands this address back */
+  struct storage *next;
+  int64_t dims[];
+} storage;
+
+enum { DL_INT, DL_UINT, DL_FLOAT, DL_BFLOAT = 4, DL_COMPLEX, DL_BOOL };
+
+/* By the number of c10::ScalarType. */
+static const dl_type dl_types[] = {
+    [0] = {DL_UINT, 8, 1},     [1] = {DL_INT, 8, 1},      [2] = {DL_INT, 16, 1},   [3] = {DL_INT, 32, 1},
+    [4] = {DL_INT, 64, 1},     [5] = {DL_FLOAT, 16, 1},   [6] = {DL_FLOAT, 32, 1}, [7] = {DL_FLOAT, 64, 1},
+    [9] = {DL_COMPLEX, 64, 1}, [10] = {DL_COMPLEX, 128, 1}, [11] = {DL_BOOL, 8, 1}, [15] = {DL_BFLOAT, 16, 1},
+    [23] = {12, 8, 1},         [24] = {10, 8, 1},         [25] = {13, 8, 1},       [26] = {11, 8, 1},
+    [27] = {DL_UINT, 16, 1},   [28] = {DL_UINT, 32, 1},   [29] = {DL_UINT, 64, 1},
+};
+
+/* Dead storages. Any thread pushes on `dead` without a lock; takers, one at a time, move it to `taken`. */
+static _Atomic(storage *) dead;
+static atomic_long dead_count;
+static pthread_mutex_t taking = PTHREAD_MUTEX_INITIALIZER;
+static storage *taken;
+
+enum { RELEASE_BATCH = 64 };
+
+static void storage_died(dl_managed *managed) {
+  if (tgx_forked) return; /* the parent's storage: the child owns nothing */
+  storage *s = (storage *)managed;
+  s->next = atomic_load_explicit(&dead, memory_order_relaxed);
+  while (!atomic_compare_exchange_weak_explicit(&dead, &s->next, s, memory_order_release, memory_order_relaxed)) {
+  }
+  atomic_fetch_add_explicit(&dead_count, 1, memory_order_relaxed);
+}
+
+int64_t tgx_take_dead(int64_t *dst, int64_t cap) {
+  int64_t n = 0;
+  if (tgx_forked) return 0;
+  pthread_mutex_lock(&taking);
+  while (n < cap) {
+    if (taken == NULL) taken = atomic_exchange_explicit(&dead, NULL, memory_order_acquire);
+    storage *s = taken;
+    if (s == NULL) break;
+    taken = s->next;
+    dst[n++] = (int64_t)(intptr_t)s->managed.tensor.data;
+    free(s);
+  }
+  pthread_mutex_unlock(&taking);
+  atomic_fetch_sub_explicit(&dead_count, n, memory_order_relaxed);
+  return n;
+}
+
+int tgx_release_dead(void) {
+  if (atomic_load_explicit(&dead_count, memory_order_relaxed) < RELEASE_BATCH) return 0;
+  int64_t handles[4 * RELEASE_BATCH];
+  int64_t n = tgx_take_dead(handles, 4 * RELEASE_BATCH);
+  for (;;) {
+    int64_t status = tgx_release(handles, n);
+    if (status == TGX_OK) return 0;
+    if (status != TGX_BUSY) {
+      tgx_set_error();
+      return -1;
+    }
+    if (tgx_wait() < 0) return -1;
+  }
+}
+
+PyObject *tgx_new_tensor(int64_t handle, int32_t scalar_type, int64_t device, int64_t ndim, const int64_t *sizes,
+                         const int64_t *strides) {
+  if (tgx_item_size(scalar_type) == 0) {
+    PyErr_Format(PyExc_TypeError, "the device has no tensors of scalar type %d", (int)scalar_type);
+    return NULL;
+  }
+  storage *s = malloc(sizeof *s + 2 * (size_t)ndim * sizeof(int64_t));
+  if (s == NULL) return PyErr_NoMemory();
+  dl_managed *m = &s->managed;
+  m->tensor = (dl_tensor){
+      .data = (void *)(intptr_t)handle,
+      .device = {DL_EXT_DEV, (int32_t)device},
+      .ndim = (int32_t)ndim,
+      .type = dl_types[scalar_type],
+      .shape = s->dims,
+      .strides = strides ? s->dims + ndim : NULL,
+  };
+  m->context = NULL;
+  m->deleter = storage_died;
+  memcpy(s->dims, sizes, (size_t)ndim * sizeof(int64_t));
+  if (strides) memcpy(s->dims + ndim, strides, (size_t)ndim * sizeof(int64_t));
+  PyObject *capsule = PyCapsule_New(m, "dltensor", NULL);
+  PyObject *tensor = capsule ? PyObject_CallOneArg(tgx_state.from_dlpack, capsule) : NULL;
+  /* torch renames a capsule that it has consumed; until then the storage is ours. */
+  if (tensor == NULL && (capsule == NULL || PyCapsule_IsValid(capsule, "dltensor"))) storage_died(m);
+  Py_XDECREF(capsule);
+  return tensor;
+}
+
+/* A tensor without elements has no data address of its own; its storage has. */
+static int64_t storage_handle(PyObject *tensor) {
+  PyObject *s = PyObject_CallMethod(tensor, "untyped_storage", NULL);
+  PyObject *address = s ? PyObject_CallMethod(s, "data_ptr", NULL) : NULL;
+  int64_t handle = address ? PyLong_AsLongLong(address) : -1;
+  Py_XDECREF(address);
+  Py_XDECREF(s);
+  return handle;
+}
+
+int tgx_meta_read(PyObject *tensor, struct tgx_meta *m) {
+  int64_t *sizes, *strides;
+  const void *data;
+  if (tgx_shim.torch_tensor_from_pyobject(tensor, &m->owner)) goto failed_early;
+  tgx_tensor t = m->owner;
+  if (tgx_shim.aoti_torch_get_device_type(t, &m->device_type) || tgx_shim.aoti_torch_get_dtype(t, &m->scalar_type) ||
+      tgx_shim.aoti_torch_get_dim(t, &m->ndim) || tgx_shim.aoti_torch_get_sizes(t, &sizes))
+    goto failed;
+  m->sizes = sizes;
+  m->strides = NULL;
+  m->handle = m->offset = 0;
+  if (m->device_type != tgx_shim.xla && m->device_type != tgx_shim.cpu) return 0;
+  if (m->device_type == tgx_shim.cpu && m->ndim > 0) return 0; /* may be sparse: there is nothing else to ask */
+  if (tgx_shim.aoti_torch_get_strides(t, &strides) || tgx_shim.aoti_torch_get_storage_offset(t, &m->offset) ||
+      tgx_shim.torch_get_const_data_ptr(t, &data))
+    goto failed;
+  m->strides = strides;
+  m->handle = (int64_t)(intptr_t)data;
+  if (m->device_type == tgx_shim.cpu) return 0;
+  if (data != NULL) {
+    m->handle -= m->offset * tgx_item_size(m->scalar_type);
+    return 0;
+  }
+  m->handle = storage_handle(tensor);
+  if (m->handle == 0)
+    PyErr_SetString(PyExc_RuntimeError, "the tensor is on the xla device but its storage was not made there");
+  if (m->handle > 0) return 0;
+  tgx_meta_free(m);
+  return -1;
+failed:
+  tgx_meta_free(m);
+failed_early:
+  PyErr_SetString(PyExc_RuntimeError, tgx_shim.torch_exception_get_what_without_backtrace());
+  return -1;
+}
+
+void tgx_meta_free(struct tgx_meta *m) { tgx_shim.aoti_torch_delete_tensor_object(m->owner); }

@@ -1,0 +1,164 @@
+// Package runtime runs programs: devices, counted buffers, executables, and a queue per device that
+// keeps executions in order while some of them still compile.
+//
+// A Buffer is a promise: it exists from the moment that the program which fills it is planned. Reading
+// it waits; if the program fails, reading gives the cause.
+//
+// The package imports pjrt, shape, dtype, metrics and errs.
+package runtime
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
+	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
+	"github.com/torch-go-xla/torch-go-xla/pjrt"
+)
+
+// Buffer is a counted reference to an array on a device, or to one that a running program will give.
+type Buffer struct {
+	Shape *shape.Shape
+	Dev   *Device
+	refs  atomic.Int32
+	state atomic.Uint32 // bufPending …
+	raw   pjrt.Buffer   // valid in bufReady
+	err   error         // valid in bufFailed and bufDead
+	wait  *sync.WaitGroup
+	given atomic.Bool
+}
+
+const (
+	bufPending uint32 = iota
+	bufReady
+	bufFailed
+	bufDead // donated
+)
+
+// live counts the buffers that exist, for metrics and leak tests.
+var live atomic.Int64
+
+// LiveBuffers is the number of buffers with a reference.
+func LiveBuffers() int64 { return live.Load() }
+
+// liveBytes is what they take by shape.
+var liveBytes atomic.Int64
+
+// LiveBytes is the bytes of all buffers with a reference, by their shapes.
+func LiveBytes() int64 { return liveBytes.Load() }
+
+func newBuffer(dev *Device, s *shape.Shape, wait *sync.WaitGroup, refs int32) *Buffer {
+	b := &Buffer{Shape: s, Dev: dev, wait: wait}
+	b.refs.Store(refs)
+	live.Add(1)
+	liveBytes.Add(s.Bytes())
+	return b
+}
+
+// Retain adds a reference.
+func (b *Buffer) Retain() { b.refs.Add(1) }
+
+// Refs is the number of references.
+func (b *Buffer) Refs() int32 { return b.refs.Load() }
+
+// Release drops a reference; the last one frees the device's memory.
+func (b *Buffer) Release() {
+	switch n := b.refs.Add(-1); {
+	case n > 0:
+		return
+	case n < 0:
+		panic("runtime: buffer released once too often")
+	}
+	live.Add(-1)
+	liveBytes.Add(-b.Shape.Bytes())
+	if b.raw != 0 {
+		one := [1]pjrt.Buffer{b.raw}
+		b.raw = 0
+		// an error here has no one to go to; the plugin's own counters show a leak
+		_ = b.Dev.client.Destroy(one[:]...)
+	}
+}
+
+// fill makes a pending buffer ready; it takes over raw.
+func (b *Buffer) fill(raw pjrt.Buffer) {
+	b.raw = raw
+	b.state.Store(bufReady)
+}
+
+// fail makes a pending buffer an error.
+func (b *Buffer) fail(err error) {
+	b.err = err
+	b.state.Store(bufFailed)
+}
+
+// Kill records that a program took the buffer's memory although a tensor still names it; err says
+// which one. Reading the buffer gives err.
+func (b *Buffer) Kill(err error) {
+	b.err = err
+	b.state.Store(bufDead)
+}
+
+// Err is the failure of the program that was to fill the buffer, or the donation that ended it; nil
+// while it is pending or good.
+func (b *Buffer) Err() error {
+	if s := b.state.Load(); s == bufFailed || s == bufDead {
+		return b.err
+	}
+	return nil
+}
+
+// SetDonating gives the buffer away, or takes that back: the next program that reads it takes it over,
+// whoever else names it, and reading it afterwards is an error.
+func (b *Buffer) SetDonating(on bool) { b.given.Store(on) }
+
+// Donating reports whether the buffer was given away.
+func (b *Buffer) Donating() bool { return b.given.Load() }
+
+// Ready reports that the buffer is not pending.
+func (b *Buffer) Ready() bool { return b.state.Load() != bufPending }
+
+// Await waits until the program that fills the buffer was started, and returns the device's buffer.
+func (b *Buffer) Await() (pjrt.Buffer, error) {
+	if b.state.Load() == bufPending && b.wait != nil {
+		b.wait.Wait()
+	}
+	switch b.state.Load() {
+	case bufReady:
+		return b.raw, nil
+	case bufPending:
+		return 0, errs.New(errs.Xla, "internal error: the program that fills %s never ran", b.Shape)
+	}
+	return 0, b.err
+}
+
+// AwaitFor waits, for the timeout at most, until the buffer is computed or has failed, and reports
+// whether that is so. It exists so that a caller can look after signals meanwhile.
+func (b *Buffer) AwaitFor(timeout time.Duration) bool {
+	if b.state.Load() == bufPending && !b.Dev.WaitQueue(0, timeout) {
+		return false
+	}
+	raw, err := b.Await()
+	if err != nil {
+		return true
+	}
+	ev, err := b.Dev.client.Ready(raw)
+	if err != nil {
+		return true
+	}
+	if done, err := b.Dev.client.EventReady(ev); done || err != nil {
+		_ = b.Dev.client.DestroyEvents(ev)
+		return true
+	}
+	done := make(chan struct{})
+	go func() {
+		_ = b.Dev.client.AwaitAndDestroy(ev) // reading the buffer reports its error
+		close(done)
+	}()
+	select {
+	case <-done:
+		return true
+	case <-time.After(timeout):
+		return false
+	}
+}

@@ -1,0 +1,283 @@
+package runtime
+
+import (
+	"sync"
+	"unsafe"
+
+	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
+	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
+	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
+	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
+	"github.com/torch-go-xla/torch-go-xla/pjrt"
+)
+
+// Executable is a compiled program of one device. Calls are prepared once and used again.
+type Executable struct {
+	dev  *Device
+	exe  *pjrt.Executable
+	args int
+	mu   sync.Mutex
+	free []*pjrt.Call
+	raw  []pjrt.Buffer // scratch of the launch that holds Device.run
+	outs []pjrt.Buffer
+}
+
+// Compile compiles StableHLO text for a device. args is the number of its parameters. It may take long.
+func (d *Device) Compile(module []byte, args int, overrides map[string]any) (*Executable, error) {
+	exe, err := d.client.Compile(module, "mlir", pjrt.CompileOptions{
+		DeviceAssignment: []int{d.dev.ID()}, EnvOptionOverrides: overrides,
+	})
+	if err != nil {
+		e := d.explain(err, "compiling a program of %d bytes of StableHLO", len(module))
+		if errs.KindOf(e) == errs.Xla {
+			e = errs.Wrap(errs.Compile, err, "XLA refused the program: %v", err)
+		}
+		return nil, e
+	}
+	return d.load(exe, args), nil
+}
+
+// Load makes an executable of what Serialize gave.
+func (d *Device) Load(serialized []byte, args int) (*Executable, error) {
+	exe, err := d.client.DeserializeAndLoad(serialized, nil)
+	if err != nil {
+		return nil, translate(err)
+	}
+	return d.load(exe, args), nil
+}
+
+func (d *Device) load(exe *pjrt.Executable, args int) *Executable {
+	return &Executable{dev: d, exe: exe, args: args,
+		raw: make([]pjrt.Buffer, args), outs: make([]pjrt.Buffer, exe.NumOutputs())}
+}
+
+// PJRT is the executable as the plugin has it.
+func (x *Executable) PJRT() *pjrt.Executable { return x.exe }
+
+// Close frees the executable; launches that run keep what they need.
+func (x *Executable) Close() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, c := range x.free {
+		if err := c.Close(); err != nil {
+			return err
+		}
+	}
+	x.free = nil
+	return x.exe.Close()
+}
+
+func (x *Executable) call() (*pjrt.Call, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if n := len(x.free); n > 0 {
+		c := x.free[n-1]
+		x.free = x.free[:n-1]
+		return c, nil
+	}
+	return x.exe.Prepare(x.args)
+}
+
+func (x *Executable) done(c *pjrt.Call) {
+	x.mu.Lock()
+	x.free = append(x.free, c)
+	x.mu.Unlock()
+}
+
+var donated = metrics.C("InputOutputAliasCount")
+
+// Program gives a launch its executable; it may wait for a compile.
+type Program interface {
+	// Executable waits for the compile and returns its result.
+	Executable() (*Executable, error)
+	// Compiled reports that Executable does not wait.
+	Compiled() bool
+}
+
+// Pack is a vector of numbers that a program takes as one parameter.
+type Pack struct {
+	Type dtype.DType // F32, F64 or I64
+	Data []uint64    // the elements' bytes, densely packed
+	N    int
+}
+
+// Launch is one execution. It owns a reference to each argument and result until it has run.
+type Launch struct {
+	Program Program
+	Args    []*Buffer
+	Packs   []Pack
+	Outs    []*Buffer
+	// Donors says for each argument whether the program may take its buffer over: -1 if not. Whether it
+	// does is decided when the launch runs: not if anyone else, a storage or a later launch, owns the
+	// buffer too.
+	Donors []int32
+	// Given says for each argument whether the user gave its buffer away: the program takes it over even
+	// if a tensor names it, which then reads an error.
+	Given []bool
+	// Step numbers the launch for messages.
+	Step int64
+	// Done is called when the launch has been started or has failed, with its error.
+	Done func(error)
+	wait sync.WaitGroup
+	keep []int32
+}
+
+// NewOuts makes the launch's results, each with a reference for the launch and one for the caller.
+func (l *Launch) NewOuts(d *Device, shapes []*shape.Shape) {
+	if cap(l.Outs) < len(shapes) {
+		l.Outs = make([]*Buffer, 0, len(shapes))
+	}
+	l.wait.Add(1)
+	for _, s := range shapes {
+		l.Outs = append(l.Outs, newBuffer(d, s, &l.wait, 2))
+	}
+}
+
+// Enqueue puts a launch behind those before it; its results are promised from now on. Call Kick next,
+// without the locks under which the order was decided.
+func (d *Device) Enqueue(l *Launch) {
+	d.mu.Lock()
+	d.queue = append(d.queue, l)
+	d.mu.Unlock()
+}
+
+// Kick runs what is queued: in this thread as long as the head is compiled, in the background from
+// where it is not.
+func (d *Device) Kick() {
+	d.mu.Lock()
+	if d.working {
+		d.mu.Unlock()
+		return
+	}
+	d.working = true
+	for len(d.queue) > 0 {
+		if !d.queue[0].Program.Compiled() {
+			d.mu.Unlock()
+			go d.work()
+			return
+		}
+		d.step()
+	}
+	d.working = false
+	d.mu.Unlock()
+}
+
+// work runs the queue until it is empty.
+func (d *Device) work() {
+	d.mu.Lock()
+	for len(d.queue) > 0 {
+		d.step()
+	}
+	d.working = false
+	d.mu.Unlock()
+}
+
+// step runs the head of the queue, which stays in it meanwhile. The caller holds mu, and is the one
+// that set working.
+func (d *Device) step() {
+	l := d.queue[0]
+	d.mu.Unlock()
+	d.execute(l)
+	d.mu.Lock()
+	d.queue[0] = nil
+	if d.queue = d.queue[1:]; len(d.queue) == 0 {
+		d.queue = nil
+	}
+	d.idle.Broadcast()
+}
+
+// execute runs a launch and settles its results, whatever happens.
+func (d *Device) execute(l *Launch) {
+	d.run.Lock()
+	err := d.start(l)
+	d.run.Unlock()
+	if err != nil {
+		for _, o := range l.Outs {
+			o.fail(err)
+		}
+	}
+	l.wait.Done()
+	for _, a := range l.Args {
+		a.Release()
+	}
+	for _, o := range l.Outs {
+		o.Release()
+	}
+	if l.Done != nil {
+		l.Done(err)
+	}
+	// A result refers to its launch for the wait group: what stayed here would keep every buffer alive
+	// that came before it, from the first step on.
+	l.Program, l.Args, l.Packs, l.Outs, l.Given, l.Done = nil, nil, nil, nil, nil, nil
+}
+
+// start enters the plugin. The caller holds run.
+func (d *Device) start(l *Launch) error {
+	x, err := l.Program.Executable()
+	if err != nil {
+		return err
+	}
+	raw := x.raw[:0]
+	for _, a := range l.Args {
+		b, err := a.Await()
+		if err != nil {
+			return err
+		}
+		raw = append(raw, b)
+	}
+	first := len(raw)
+	defer func() { _ = d.client.Destroy(raw[first:]...) }()
+	for i := range l.Packs {
+		b, err := d.uploadPack(&l.Packs[i])
+		if err != nil {
+			return err
+		}
+		raw = append(raw, b)
+	}
+	_ = d.retire() // bounds the executions in flight; a failure belongs to the buffers of that one
+	call, err := x.call()
+	if err != nil {
+		return translate(err)
+	}
+	defer x.done(call)
+	ev := [1]pjrt.Event{}
+	if err := call.Execute(raw, l.shared(), x.outs, ev[:]); err != nil {
+		return d.explain(err, "running a program on %s", d)
+	}
+	d.ring[(d.next+inFlight-1)%inFlight] = ev[0]
+	for i, o := range l.Outs {
+		o.fill(x.outs[i])
+	}
+	for i, given := range l.Given {
+		if given {
+			a := l.Args[i]
+			a.Kill(errs.New(errs.Donated, "the buffer of this tensor (%s on %s) was donated to the program of step %d, which has taken its memory; its value is gone", a.Shape, d, l.Step))
+		}
+	}
+	return nil
+}
+
+// shared lists the arguments that the program was compiled to take over and must not, because the launch
+// is not their only owner. Nobody can become an owner but through one, so the answer holds.
+func (l *Launch) shared() []int32 {
+	for i, to := range l.Donors {
+		switch {
+		case to < 0:
+		case l.Given[i]:
+		case l.Args[i].Refs() > 1:
+			l.keep = append(l.keep, int32(i))
+		default:
+			donated.Add(1)
+		}
+	}
+	return l.keep
+}
+
+func (d *Device) uploadPack(p *Pack) (pjrt.Buffer, error) {
+	dims := [1]int64{int64(p.N)}
+	b, ev, err := d.client.FromHost(unsafe.Pointer(&p.Data[0]), pjrt.Type(p.Type.PJRT()), dims[:], nil, d.dev, pjrt.OnlyDuringCall)
+	if err != nil {
+		return 0, d.explain(err, "copying the numbers of a program to %s", d)
+	}
+	return b, d.client.DestroyEvents(ev)
+}

@@ -1,0 +1,173 @@
+package pjrt
+
+/*
+#include "bridge.h"
+
+static const pj_tiled_layout *layout_tiled(const pj_layout *l) { return &l->form.tiled; }
+static const pj_strided_layout *layout_strides(const pj_layout *l) { return &l->form.strides; }
+*/
+import "C"
+
+import (
+	"runtime"
+	"unsafe"
+)
+
+// Layout is how a buffer's elements lie in device memory: in an order of the
+// dimensions, maybe in tiles, or by strides.
+type Layout struct {
+	// MinorToMajor are dimension numbers, the one that varies fastest first; nil
+	// when strides are given.
+	MinorToMajor []int64
+	// Tiles are the sizes of each level of tiling, from the outermost.
+	Tiles [][]int64
+	// ByteStrides are the bytes from one element to the next in each dimension; nil
+	// when an order is given.
+	ByteStrides []int64
+}
+
+// RowMajor reports whether the elements lie dense with the last dimension
+// varying fastest, as far as the order says.
+func (l Layout) RowMajor() bool {
+	if l.ByteStrides != nil || len(l.Tiles) != 0 {
+		return false
+	}
+	for i, d := range l.MinorToMajor {
+		if d != int64(len(l.MinorToMajor)-1-i) {
+			return false
+		}
+	}
+	return true
+}
+
+// LayoutOf is the layout of a buffer in device memory.
+func (c *Client) LayoutOf(b Buffer) (Layout, error) {
+	const fn = C.pj_fn_Buffer_GetMemoryLayout
+	if err := c.useBuffer(fn, b); err != nil {
+		return Layout{}, err
+	}
+	block := C.pj_buffer_layout{buffer: C.pj_buffer(b)}
+	if err := call(c.plugin, fn, &block); err != nil {
+		return Layout{}, err
+	}
+	if block.layout._type == C.PJ_LAYOUT_STRIDES {
+		s := C.layout_strides(&block.layout)
+		return Layout{ByteStrides: int64s(unsafe.Pointer(s.byte_strides), s.num_byte_strides)}, nil
+	}
+	t := C.layout_tiled(&block.layout)
+	l := Layout{MinorToMajor: int64s(unsafe.Pointer(t.minor_to_major), t.minor_to_major_size)}
+	sizes := unsafe.Slice((*C.size_t)(unsafe.Pointer(t.tile_dim_sizes)), int(t.num_tiles))
+	at := unsafe.Pointer(t.tile_dims)
+	for _, size := range sizes {
+		l.Tiles = append(l.Tiles, int64s(at, size))
+		at = unsafe.Add(at, 8*uintptr(size))
+	}
+	return l, nil
+}
+
+// int64s copies numbers that the plugin owns.
+func int64s(items unsafe.Pointer, count C.size_t) []int64 {
+	return append([]int64{}, unsafe.Slice((*int64)(items), int(count))...)
+}
+
+// UnpaddedDims is the buffer's shape without the padding that a dimension of
+// varying size has.
+func (c *Client) UnpaddedDims(b Buffer) ([]int64, error) {
+	return c.numbers(C.pj_fn_Buffer_UnpaddedDimensions, b)
+}
+
+// DynamicDims are the numbers of the dimensions whose size varies at run time.
+func (c *Client) DynamicDims(b Buffer) ([]int64, error) {
+	return c.numbers(C.pj_fn_Buffer_DynamicDimensionIndices, b)
+}
+
+func (c *Client) numbers(fn fnID, b Buffer) ([]int64, error) {
+	if err := c.useBuffer(fn, b); err != nil {
+		return nil, err
+	}
+	items, count, err := c.plugin.list(fn, uintptr(b))
+	if err != nil {
+		return nil, err
+	}
+	return int64s(items, count), nil
+}
+
+// Uninitialized makes a buffer in a memory without giving it data.
+func (c *Client) Uninitialized(dtype Type, dims []int64, memory *Memory) (Buffer, error) {
+	const fn = C.pj_fn_Client_CreateUninitializedBuffer
+	if err := c.checkTarget(fn, dims, memory); err != nil {
+		return 0, err
+	}
+	defer c.leave(1)
+	var pins runtime.Pinner
+	defer pins.Unpin()
+	block := C.pj_uninitialized{
+		client: C.pj_client(c.handle), dims: pinnedInts(&pins, dims), num_dims: C.size_t(len(dims)),
+		_type: C.int(dtype), memory: C.pj_memory(memory.handle),
+	}
+	if memory.device != nil {
+		block.device = C.pj_device(memory.device.handle)
+	}
+	if err := call(c.plugin, fn, &block); err != nil {
+		c.addMemory(err)
+		return 0, err
+	}
+	return c.newBuffer(uintptr(block.buffer)), nil
+}
+
+// checkTarget refuses what no plugin could make, and holds the client.
+func (c *Client) checkTarget(fn fnID, dims []int64, memory *Memory) error {
+	if memory == nil || memory.client != c {
+		return invalid(fn, "the memory is none of this client")
+	}
+	for i, d := range dims {
+		if d < 0 {
+			return invalid(fn, "dimension %d of %v is negative", i, dims)
+		}
+	}
+	return c.enter(fn)
+}
+
+// pinnedInts is the address of numbers that C may read until pins are undone.
+func pinnedInts(pins *runtime.Pinner, list []int64) *C.int64_t {
+	if len(list) == 0 {
+		return nil
+	}
+	pins.Pin(&list[0])
+	return (*C.int64_t)(unsafe.Pointer(&list[0]))
+}
+
+// View makes a buffer on device memory that something else owns, at an address
+// as the platform has it, dense and row-major. When the plugin is done with the
+// memory, the queue receives a completion with this token; until then the memory
+// must stay. The plugin may write to it where a program donates the buffer.
+func (c *Client) View(address uintptr, dtype Type, dims []int64, memory *Memory,
+	released *CompletionQueue, token uint64) (Buffer, error) {
+	const fn = C.pj_fn_Client_CreateViewOfDeviceBuffer
+	if released == nil {
+		return 0, invalid(fn, "no queue that is told when the memory is released")
+	}
+	if err := c.checkTarget(fn, dims, memory); err != nil {
+		return 0, err
+	}
+	defer c.leave(1)
+	var pins runtime.Pinner
+	defer pins.Unpin()
+	block := C.pj_view{
+		client: C.pj_client(c.handle), dims: pinnedInts(&pins, dims), num_dims: C.size_t(len(dims)),
+		_type: C.int(dtype), memory: C.pj_memory(memory.handle),
+	}
+	if memory.device != nil {
+		block.device = C.pj_device(memory.device.handle)
+	}
+	released.mu.RLock()
+	defer released.mu.RUnlock()
+	if released.handle == nil {
+		return 0, closedError(fn, "the completion queue")
+	}
+	if failure := C.pjc_queue_view(released.handle, c.plugin.api, &block,
+		C.uintptr_t(address), C.uint64_t(token)); failure != 0 {
+		return 0, c.plugin.fail(fn, failure)
+	}
+	return c.newBuffer(uintptr(block.buffer)), nil
+}

@@ -1,0 +1,121 @@
+// The table, and what the environment changes of it:
+//
+//	NULL_PJRT_API          the version, such as 0.40
+//	NULL_PJRT_STRUCT_SIZE  the table's size in bytes
+//	NULL_PJRT_GROW         bytes that every block is longer than known here
+//	NULL_PJRT_ABSENT       functions that are null, separated by commas
+//	NULL_PJRT_EXTENSIONS   numbers of extensions in the chain
+//	NULL_PJRT_FAULTS       faults armed when the table is asked for
+//	NULL_PJRT_NO_TABLE     GetPjrtApi returns null
+//	NULL_PJRT_DEVICES, NULL_PJRT_DELAY_US, NULL_PJRT_MEMORY_LIMIT
+//	                       what clients have that are not told by options
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "null.h"
+
+// unused has no block; its functions are not implemented either.
+typedef pj_nothing unused;
+
+#define SIZE(name, block) [pj_fn_##name] = sizeof(block),
+static const size_t block_sizes[pj_fn_count] = {PJ_FUNCTIONS(SIZE)};
+#undef SIZE
+
+// What stands in the table: it counts, checks and may fail the call, then goes
+// on. The functions on errors are left alone, as they are what reports.
+#define THUNK(name)                                                    \
+  static pj_error call_##name(void *block) {                           \
+    pj_error after = 0;                                                \
+    pj_error error = enter(pj_fn_##name, block,                        \
+                           block_sizes[pj_fn_##name], &after);         \
+    if (error != 0) return error;                                      \
+    error = null_##name(block);                                        \
+    return error != 0 || after == 0 ? error : after;                   \
+  }
+NULL_FUNCTIONS(THUNK)
+#undef THUNK
+
+pj_error null_Plugin_Initialize(void *block) {
+  (void)block;
+  return 0;
+}
+
+pj_error null_Plugin_Attributes(void *block) {
+  static const int64_t stablehlo[] = {1, 13, 7}, minimum[] = {0, 9, 0};
+#define VALUE(n, t, member, v, s)                                          \
+  {.struct_size = sizeof(pj_named_value), .name = n,                       \
+   .name_size = sizeof n - 1, .type = t, .value.member = v, .value_size = s}
+  static const pj_named_value values[] = {
+      VALUE("stablehlo_current_version", PJ_VALUE_INT64_LIST,
+            int64_array_value, stablehlo, 3),
+      VALUE("stablehlo_minimum_version", PJ_VALUE_INT64_LIST,
+            int64_array_value, minimum, 3),
+      VALUE("xla_version", PJ_VALUE_INT64, int64_value, 2, 1),
+      VALUE("name", PJ_VALUE_STRING, string_value, "null plugin", 11),
+      VALUE("real", PJ_VALUE_BOOL, bool_value, false, 1),
+      VALUE("speed", PJ_VALUE_FLOAT, float_value, 0.5f, 1),
+  };
+#undef VALUE
+  pj_attributes *a = block;
+  a->items = values;
+  a->count = sizeof values / sizeof *values;
+  return 0;
+}
+
+static pj_api table = {
+    .struct_size = sizeof table,
+    .version = {.struct_size = sizeof(pj_version),
+                .major_version = PJ_MAJOR,
+                .minor_version = PJ_MINOR},
+};
+
+static void add_extensions(const char *list) {
+  enum { MAX = 16 };
+  static pj_extension chain[MAX];
+  pj_extension **next = &table.extension_start;
+  for (int i = 0; i < MAX && *list != 0; i++) {
+    char *after;
+    chain[i] = (pj_extension){.struct_size = sizeof *chain,
+                              .type = (int)strtol(list, &after, 10)};
+    *next = &chain[i];
+    next = &chain[i].next;
+    list = after + (*after == ',');
+  }
+}
+
+static void remove_functions(const char *list) {
+  while (*list != 0) {
+    size_t size = strcspn(list, ",");
+    int fn = function_named(list, size);
+    if (fn >= 0) table.fn[fn] = NULL;
+    list += size + (list[size] == ',');
+  }
+}
+
+static void fill_table(void) {
+#define ENTRY(name) table.fn[pj_fn_##name] = call_##name;
+  NULL_FUNCTIONS(ENTRY)
+#undef ENTRY
+  table.fn[pj_fn_Error_Destroy] = null_Error_Destroy;
+  table.fn[pj_fn_Error_Message] = null_Error_Message;
+  table.fn[pj_fn_Error_GetCode] = null_Error_GetCode;
+  const char *s;
+  if ((s = getenv("NULL_PJRT_API")) != NULL)
+    sscanf(s, "%d.%d", &table.version.major_version,
+           &table.version.minor_version);
+  if ((s = getenv("NULL_PJRT_STRUCT_SIZE")) != NULL)
+    table.struct_size = (size_t)atoll(s);
+  if ((s = getenv("NULL_PJRT_GROW")) != NULL) grow((size_t)atoll(s));
+  if ((s = getenv("NULL_PJRT_ABSENT")) != NULL) remove_functions(s);
+  if ((s = getenv("NULL_PJRT_EXTENSIONS")) != NULL) add_extensions(s);
+  if ((s = getenv("NULL_PJRT_FAULTS")) != NULL && !arm(s))
+    fprintf(stderr, "null plugin: cannot read NULL_PJRT_FAULTS=%s\n", s);
+}
+
+__attribute__((visibility("default"))) const pj_api *GetPjrtApi(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  if (getenv("NULL_PJRT_NO_TABLE") != NULL) return NULL;
+  pthread_once(&once, fill_table);
+  return &table;
+}

@@ -1,0 +1,5 @@
+//go:build !asan
+
+package nullplugin
+
+var sanitize []string

@@ -1,0 +1,135 @@
+#include "library.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <sys/stat.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+// Only the addresses of these are taken; their headers would be parsed for
+// nothing.
+extern "C" const char* TF_Version();
+namespace tsl {
+class Env {
+ public:
+  static Env* Default();
+};
+}  // namespace tsl
+namespace xla {
+class PjRtClient;
+struct CpuClientOptions;
+absl::StatusOr<std::unique_ptr<PjRtClient>> GetXlaPjrtCpuClient(
+    CpuClientOptions options);
+}  // namespace xla
+
+namespace xlacpu {
+namespace {
+
+constexpr std::string_view kVersion = "2.21.0";
+constexpr std::string_view kRequirement =
+    "the plugin needs the libraries of tensorflow-cpu 2.21.0 for x86-64";
+
+// The libraries are the same in that release's wheels for every Python. To move
+// to another release, build against it and take the numbers from the error.
+struct Record {
+  std::string_view name;
+  int64_t file_size;
+  uint64_t fingerprint;  // of what Fingerprint reads
+};
+constexpr Record kXla = {"libtensorflow_cc.so.2", 788086608,
+                         0x34007612140192c6};
+constexpr Record kFramework = {"libtensorflow_framework.so.2", 65222328,
+                               0xd406722ca4eef77a};
+
+constexpr uint64_t kPrime = 1099511628211u;
+
+uint64_t Mix(uint64_t hash, const unsigned char* bytes, size_t size) {
+  for (size_t i = 0; i < size; ++i) hash = (hash ^ bytes[i]) * kPrime;
+  return hash;
+}
+
+// FNV-1a over the ELF header, the table of segments (every section's growth
+// moves them) and pages sampled from all read-only segments. A hash of the whole
+// file would cost a second at each start.
+uint64_t Fingerprint(const void* base) {
+  constexpr size_t kSamples = 64, kSampleSize = 4096;
+  const auto* bytes = static_cast<const unsigned char*>(base);
+  const auto* header = static_cast<const Elf64_Ehdr*>(base);
+  const auto* segments =
+      reinterpret_cast<const Elf64_Phdr*>(bytes + header->e_phoff);
+  uint64_t hash = Mix(14695981039346656037u, bytes, sizeof *header);
+  hash = Mix(hash, bytes + header->e_phoff,
+             header->e_phnum * sizeof(Elf64_Phdr));
+  for (int i = 0; i < header->e_phnum; ++i) {
+    const Elf64_Phdr& segment = segments[i];
+    // Relocations write to the others.
+    if (segment.p_type != PT_LOAD || (segment.p_flags & PF_W) != 0) continue;
+    const size_t step = segment.p_filesz / kSamples;
+    for (size_t k = 0; step >= kSampleSize && k < kSamples; ++k) {
+      hash = Mix(hash, bytes + segment.p_vaddr + k * step, kSampleSize);
+    }
+  }
+  return hash;
+}
+
+absl::Status CheckFile(const Record& record, const void* symbol) {
+  Dl_info info{};
+  if (dladdr(symbol, &info) == 0 || info.dli_fname == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(kRequirement, "; the file that ", record.name,
+                     " was loaded from is not known to the dynamic linker"));
+  }
+  struct stat file {};
+  if (stat(info.dli_fname, &file) != 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        kRequirement, "; ", info.dli_fname, " cannot be read any more"));
+  }
+  if (file.st_size != record.file_size) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        kRequirement, "; ", info.dli_fname, " has ", file.st_size,
+        " bytes, ", record.name, " of that release has ", record.file_size));
+  }
+  const uint64_t fingerprint = Fingerprint(info.dli_fbase);
+  if (fingerprint != record.fingerprint) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "%s; %s has the fingerprint %016x, %s of that release has %016x",
+        kRequirement, info.dli_fname, fingerprint, record.name,
+        record.fingerprint));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Check() {
+  const std::string_view version = TF_Version();
+  if (version != kVersion) {
+    Dl_info info{};
+    dladdr(reinterpret_cast<const void*>(&TF_Version), &info);
+    return absl::FailedPreconditionError(absl::StrCat(
+        kRequirement, "; ", info.dli_fname ? info.dli_fname : "a library",
+        " is TensorFlow ", version));
+  }
+  absl::Status status = CheckFile(
+      kXla, reinterpret_cast<const void*>(&xla::GetXlaPjrtCpuClient));
+  if (!status.ok()) return status;
+  return CheckFile(kFramework,
+                   reinterpret_cast<const void*>(&tsl::Env::Default));
+}
+
+}  // namespace
+
+absl::Status CheckLibraries() {
+  static const absl::Status* status = new absl::Status(Check());
+  return *status;
+}
+
+uint64_t LibraryIdentity() { return kXla.fingerprint; }
+
+}  // namespace xlacpu

@@ -1,0 +1,25 @@
+// Which XLA this process has: it must be the one that the plugin was built on.
+#ifndef PJRT_XLACPU_LIBRARY_H_
+#define PJRT_XLACPU_LIBRARY_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+
+namespace xlacpu {
+
+// The plugin calls C++ classes of libtensorflow_cc.so.2 and
+// libtensorflow_framework.so.2, whose layouts hold for one build alone. Another
+// release usually lacks a symbol and does not load; one that has them all, or a
+// TensorFlow that was in the process before (the dynamic linker takes what it
+// has under a SONAME), would corrupt memory. FAILED_PRECONDITION says which file
+// was found and in what it differs from the one recorded here. The answer is
+// found once, and kept.
+absl::Status CheckLibraries();
+
+// A number that stands for the build of XLA that CheckLibraries accepts.
+uint64_t LibraryIdentity();
+
+}  // namespace xlacpu
+
+#endif  // PJRT_XLACPU_LIBRARY_H_

@@ -1,0 +1,2 @@
+// Stands in for MLIR's header of this name; see ../IR/BuiltinOps.h.
+#include "mlir/IR/BuiltinOps.h"  // IWYU pragma: export

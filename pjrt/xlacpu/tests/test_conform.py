@@ -1,0 +1,36 @@
+"""The conformance harness of another project: python -m pypjrt.conform."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from conftest import pythons_with
+
+PYTHONS = pythons_with("pypjrt")
+
+# Checks that do not apply, each with the reason. Anything else is a failure.
+NOT_HERE = {}
+
+
+def test_conformance(tensorflow, plugin, clean_environment, tmp_path):
+    if not PYTHONS:
+        pytest.skip("pypjrt is not importable: set XLACPU_JAX_PYTHON")
+    report = tmp_path / "report.json"
+    code = (
+        "import ctypes, runpy, sys\n"
+        "for path in sys.argv[1:3]: ctypes.CDLL(path)\n"
+        "sys.argv[1:3] = []\n"
+        "runpy.run_module('pypjrt.conform', run_name='__main__')\n"
+    )
+    names = ("libtensorflow_framework.so.2", "libtensorflow_cc.so.2")
+    done = subprocess.run(
+        [PYTHONS[0], "-c", code, *(os.fspath(tensorflow / n) for n in names),
+         os.fspath(plugin), "--json", os.fspath(report)],
+        capture_output=True, text=True, env=clean_environment, timeout=600,
+    )
+    assert report.exists(), done.stdout[-2000:] + done.stderr[-2000:]
+    results = json.loads(report.read_text())
+    print(json.dumps(results)[:4000])
+    assert done.returncode == 0, done.stdout[-4000:]

@@ -1,0 +1,129 @@
+"""PyTorch on XLA: lazy tensors, whole-graph compilation, any PJRT device.
+
+Importing the package makes ``xla`` a device of torch::
+
+    import torch, torch_go_xla
+    x = torch.randn(2, 3, device="xla")
+    y = (x @ x.T).relu()      # recorded
+    torch_go_xla.sync()       # compiled, once, and run
+    print(y)
+
+The names are those of ``torch_xla``. The device opens with the first tensor, not at the import.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from . import _backend
+from ._core import core as _native
+from ._version import __version__
+
+_backend.install(_native)
+_native.fast.set_open(_native.open)
+
+from . import _XLAC  # noqa: E402 (needs the device installed)
+from ._backend.errors import (  # noqa: E402
+    CompileError,
+    DonatedBufferError,
+    ForkedProcessError,
+    NotLoweredError,
+    OutOfMemoryError,
+    XlaError,
+)
+
+__all__ = [
+    "_XLAC",
+    "CompileError",
+    "DonatedBufferError",
+    "ForkedProcessError",
+    "NotLoweredError",
+    "OutOfMemoryError",
+    "XlaError",
+    "__version__",
+    "device",
+    "device_count",
+    "devices",
+    "live_bytes",
+    "manual_seed",
+    "real_devices",
+    "step",
+    "sync",
+]
+
+# Loaded at first use, so that the import stays short.
+_LAZY = ("core", "debug", "plugins", "runtime", "utils")
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _LAZY:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def device(index: int | None = None) -> torch.device:
+    """Return the device of an index, the current one by default.
+
+    RuntimeError for an index that this process does not have.
+    """
+    if index is None:
+        return torch.device("xla", _native.fast.current_device())
+    count = device_count()
+    if not 0 <= index < count:
+        raise RuntimeError(f"xla:{index}: invalid device ordinal; this process has {count} xla device(s)")
+    return torch.device("xla", index)
+
+
+def devices() -> list[torch.device]:
+    """Return all devices of this process."""
+    return [torch.device("xla", i) for i in range(device_count())]
+
+
+def device_count() -> int:
+    """Return the number of devices of this process."""
+    return _native.device_count()
+
+
+def real_devices() -> list[str]:
+    """Return the hardware's names of the devices, such as ``CPU:0``."""
+    return [f"{d['platform'].upper()}:{d['index']}" for d in _native.devices()]
+
+
+def live_bytes() -> int:
+    """Return the bytes that live tensors take on the devices, by their shapes."""
+    _native.raw.bindings_LiveStorages()  # frees what died since the last op
+    return int(_native.raw.bindings_LiveBytes())
+
+
+def sync(wait: bool = False, reset_scope: bool = True) -> None:
+    """Compute everything that is recorded, on every device; the end of a step.
+
+    Returns when the programs are on their way, or with ``wait`` when they are done. ``reset_scope`` is accepted
+    for torch_xla's programs.
+    """
+    _XLAC._xla_step_marker("", [], wait=wait, reset_scope=reset_scope)
+
+
+@contextlib.contextmanager
+def step() -> Iterator[None]:
+    """Sync before and after the block."""
+    sync()
+    try:
+        yield
+    finally:
+        sync()
+
+
+def manual_seed(seed: int, device: Any = None) -> None:
+    """Seed the random numbers of a device, or of all devices."""
+    if device is None:
+        for index in range(device_count()):
+            _native.manual_seed(index, seed)
+    else:
+        _native.manual_seed(_backend.core.device_index(device), seed)

@@ -1,0 +1,63 @@
+"""The device ``xla`` of torch.
+
+`install` turns PrivateUse1 into ``xla`` and registers kernels that record every op with the Go core.
+Tensors are plain ``torch.Tensor``s: the address of a storage is the handle of a core storage, so views,
+versions, hooks and autograd are torch's own.
+
+The package uses torch and the module _goxlafast; it imports nothing else of torch_go_xla. What it needs of
+the core is `core.Core`.
+"""
+
+from __future__ import annotations
+
+import os
+
+import torch
+
+from . import core, device, mixed, register, special, storage
+from .core import Core, native
+from .errors import BY_KIND
+
+__all__ = ["Core", "install"]
+
+_installed = False
+
+
+def _setup_kernels(fast: object) -> None:
+    library = os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so")
+    fast.setup(  # type: ignore[attr-defined]
+        library,
+        torch._C.TensorBase,
+        torch._C._from_dlpack,
+        special.resize_out,
+        mixed.otherwise,
+        BY_KIND,
+        dict(core.ENUMS),
+        special.empty,
+        special.empty_strided,
+    )
+    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    skipped = tuple(os.path.join(d, "") for d in (os.path.dirname(torch.__file__), ours))
+    fast.set_skipped_directories(skipped)  # type: ignore[attr-defined]
+
+
+def install(implementation: Core) -> None:
+    """Make ``xla`` a device of this process. A second call does nothing.
+
+    ImportError says why a torch, or another backend in the process, makes that impossible.
+    """
+    global _installed
+    if _installed:
+        return
+    device.check_torch()
+    core.use(implementation)
+    try:
+        _setup_kernels(native().fast)
+    except ImportError as e:
+        raise ImportError(f"torch {torch.__version__}: {e}. {device.WORKS_WITH}") from None
+    device.claim_device()
+    register.register(native().op_table())
+    storage.install()
+    device.add_methods()
+    device.adjust_torch()
+    _installed = True

@@ -1,0 +1,122 @@
+"""The core as this package sees it. Every call that leaves Python goes through `native()`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+
+
+class Core(Protocol):
+    """What `install` needs. Handles name storages; addresses are host memory that the caller keeps alive."""
+
+    fast: Any  # the module _goxlafast
+
+    def op_table(self) -> Sequence[tuple[str, str]]:
+        """Name and schema of every row, in the order of their numbers."""
+
+    def device_count(self) -> int:
+        """Return the number of devices; opens the client."""
+
+    def upload(self, handle: int, address: int, nbytes: int, scalar_type: int, sizes: Sequence[int]) -> None:
+        """Fill a storage from a dense array; the memory is free on return."""
+
+    def fetch(self, handle: int, address: int, nbytes: int) -> None:
+        """Copy a whole storage to host memory, after a sync if its value is not computed yet."""
+
+    def copy(self, to: int, source: int) -> None:
+        """Fill a storage from one of another device."""
+
+    def sync_all(self, device: int, wait: bool) -> None:
+        """Compute what is recorded for a device, -1 for all."""
+
+    def manual_seed(self, device: int, seed: int) -> None:
+        """Seed the generator of a device."""
+
+    def get_rng_state(self, device: int) -> bytes:
+        """Return the state of a device's generator."""
+
+    def set_rng_state(self, device: int, state: bytes) -> None:
+        """Restore the state of a device's generator."""
+
+    def set_default_dtype(self, scalar_type: int) -> None:
+        """Follow torch.set_default_dtype."""
+
+    def count(self, name: str) -> None:
+        """Add one to a counter of the metrics."""
+
+
+_core: Core | None = None
+
+
+def use(core: Core) -> None:
+    """Set the core of the process."""
+    global _core
+    _core = core
+
+
+def native() -> Core:
+    """Return the core of the process."""
+    if _core is None:
+        raise RuntimeError("torch_go_xla has not been installed in this process")
+    return _core
+
+
+# c10::ScalarType numbers of the types that the device has tensors of.
+SCALAR_TYPE: dict[torch.dtype, int] = {
+    torch.uint8: 0,
+    torch.int8: 1,
+    torch.int16: 2,
+    torch.int32: 3,
+    torch.int64: 4,
+    torch.float16: 5,
+    torch.float32: 6,
+    torch.float64: 7,
+    torch.complex64: 9,
+    torch.complex128: 10,
+    torch.bool: 11,
+    torch.bfloat16: 15,
+    torch.float8_e5m2: 23,
+    torch.float8_e4m3fn: 24,
+    torch.float8_e5m2fnuz: 25,
+    torch.float8_e4m3fnuz: 26,
+    torch.uint16: 27,
+    torch.uint32: 28,
+    torch.uint64: 29,
+}
+
+# Objects that stand for a number in a schema: dtypes, layouts (c10::Layout), memory formats (c10::MemoryFormat).
+ENUMS: dict[Any, int] = {
+    **SCALAR_TYPE,
+    torch.strided: 0,
+    torch.contiguous_format: 0,
+    torch.preserve_format: 1,
+    torch.channels_last: 2,
+    torch.channels_last_3d: 3,
+}
+
+
+def scalar_type(dtype: torch.dtype) -> int:
+    """Return the number of a dtype; TypeError if the device has no tensors of it."""
+    number = SCALAR_TYPE.get(dtype)
+    if number is None:
+        raise TypeError(f"xla tensors cannot have dtype {dtype}")
+    return number
+
+
+def device_index(device: Any) -> int:
+    """Return the index of a device: None is the current one; a number, a string or a torch.device."""
+    if device is None:
+        return int(native().fast.current_device())
+    if isinstance(device, int):
+        return device
+    device = torch.device(device)
+    if device.type != "xla":
+        raise ValueError(f"expected an xla device, got {device}")
+    return int(native().fast.current_device()) if device.index is None else int(device.index)
+
+
+def is_xla(x: object) -> bool:
+    """Tell whether x is a tensor on the device."""
+    return isinstance(x, torch.Tensor) and x.device.type == "xla"

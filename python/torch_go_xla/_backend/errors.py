@@ -1,0 +1,46 @@
+"""Exceptions of the device, and their numbers in the interface with the core (package errs)."""
+
+from __future__ import annotations
+
+
+class XlaError(RuntimeError):
+    """The device or its compiler failed."""
+
+
+class OutOfMemoryError(XlaError):
+    """The device has no memory left."""
+
+
+class CompileError(XlaError):
+    """The compiler refused a program."""
+
+
+class DonatedBufferError(XlaError):
+    """A tensor was read whose memory a program has taken over."""
+
+
+class NotLoweredError(NotImplementedError):
+    """An op, or this use of it, has no lowering."""
+
+
+class ForkedProcessError(RuntimeError):
+    """The device was used in a process forked from the one that had started it."""
+
+
+# By number; a number without a class is a RuntimeError.
+BY_KIND: tuple[type[BaseException], ...] = (
+    RuntimeError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    IndexError,
+    NotLoweredError,
+    XlaError,
+    OutOfMemoryError,
+    CompileError,
+    DonatedBufferError,
+    ForkedProcessError,
+    MemoryError,
+    NotImplementedError,
+    KeyboardInterrupt,
+)

@@ -1,0 +1,145 @@
+"""What a kernel does with operands that are not plain tensors of its device.
+
+The C kernels call `otherwise` in their place when an operand is on another device, when the device
+argument names one, when a generator is given, or when torch has marked an operand as lazily conjugated
+or negated and leaves it to the kernel to honour that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map
+
+from . import fallback, transfer
+from .core import device_index, is_xla
+
+_aten = torch.ops.aten
+
+# Ops with a list of indices, which may be on the CPU, as they may for a CUDA tensor.
+_TAKES_INDICES = {
+    "index.Tensor", "index.Tensor_out", "_unsafe_index.Tensor", "index_put", "index_put_", "index_put.out",
+    "_unsafe_index_put", "_index_put_impl", "_index_put_impl_",
+}  # fmt: skip
+
+
+def _tensors(x: Any) -> Iterator[torch.Tensor]:
+    if isinstance(x, torch.Tensor):
+        yield x
+    elif isinstance(x, (list, tuple)):
+        for item in x:
+            yield from _tensors(item)
+    elif isinstance(x, dict):
+        for item in x.values():
+            yield from _tensors(item)
+
+
+def _is_lazy(t: torch.Tensor) -> bool:
+    return t.is_conj() or t.is_neg()
+
+
+def _copy_(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
+    return transfer.copy(args[1], args[0])
+
+
+def _foreach_copy_(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    for to, source in zip(args[0], args[1], strict=True):
+        to.copy_(source)
+
+
+def _clone(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
+    return _aten.clone(transfer.resolved(args[0]), **kwargs)  # type: ignore[no-any-return]
+
+
+def _to_copy(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
+    """Copy to a CPU tensor, or to another xla device."""
+    kwargs = {k: v for k, v in kwargs.items() if k != "non_blocking"}
+    kwargs.setdefault("dtype", args[0].dtype)
+    return torch.empty_like(args[0], **kwargs).copy_(args[0])
+
+
+_MASKS = (torch.bool, torch.uint8)
+
+_SPECIAL: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {
+    "copy_": _copy_,
+    "_foreach_copy_": _foreach_copy_,
+    "clone": _clone,
+    "_to_copy": _to_copy,
+}
+
+
+def _like_elsewhere(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Make a tensor like an xla tensor on another device: just the metadata of the operand counts."""
+    like = args[0]
+    stand_in = torch.empty_strided(like.size(), like.stride(), dtype=like.dtype, device=kwargs["device"])
+    return op(stand_in, *args[1:], **kwargs)
+
+
+def _normal(device: Any) -> torch.device:
+    device = torch.device(device)
+    return torch.device("xla", device_index(device)) if device.type == "xla" else device
+
+
+def _on_one_device(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    found: list[str] = []
+    for t in _tensors((args, kwargs)):
+        if str(t.device) not in found and not (t.dim() == 0 and t.device.type == "cpu"):
+            found.append(str(t.device))
+    found.sort(key=lambda d: not d.startswith("xla"))
+    if len(found) > 1:
+        raise RuntimeError(
+            f"Expected all tensors to be on the same device, but found at least two devices, {found[0]} and {found[1]}!"
+        )
+    raise RuntimeError(f"aten::{name}: expected tensors and a device on xla, found {', '.join(found) or kwargs}")
+
+
+def _by_positions(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Index by positions in place of masks: where the ones are is known on the host only."""
+    indices: list[torch.Tensor | None] = []
+    for i in args[1]:
+        if i is not None and i.dtype in _MASKS:
+            _check_mask(i, args[0], len(indices))
+            indices.extend(_aten.nonzero(i).unbind(1))
+        else:
+            indices.append(i)
+    return kernel(args[0], indices, *args[2:], **kwargs)
+
+
+def _check_mask(mask: torch.Tensor, indexed: torch.Tensor, at: int) -> None:
+    sizes = list(indexed.shape[at : at + mask.dim()])
+    for i, (have, want) in enumerate(zip(mask.shape, sizes, strict=False)):
+        if have != want:
+            raise IndexError(
+                f"The shape of the mask {list(mask.shape)} at index {i} does not match "
+                f"the shape of the indexed tensor {list(indexed.shape)} at index {at + i}"
+            )
+    if len(sizes) < mask.dim():
+        raise IndexError(f"too many indices for tensor of dimension {indexed.dim()}")
+
+
+def otherwise(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], why: NotImplementedError | None) -> Any:
+    """Run an op that its kernel cannot record; why is the core's error if it has no lowering for this use."""
+    name: str = kernel.name
+    if why is not None:
+        if name in _TAKES_INDICES and any(i is not None and i.dtype in _MASKS for i in args[1]):
+            return _by_positions(kernel, args, kwargs)
+        return fallback.fallback(fallback.overload(name), *args, **kwargs)
+    if name in _SPECIAL:
+        return _SPECIAL[name](args, kwargs)
+    if any(is_xla(t) and _is_lazy(t) for t in _tensors((args, kwargs))):
+
+        def resolve(x: Any) -> Any:
+            return transfer.resolved(x) if is_xla(x) else x
+
+        return kernel(*tree_map(resolve, args), **tree_map(resolve, kwargs))
+    if any(isinstance(x, torch.Generator) for x in (*args, *kwargs.values())):
+        return fallback.on_cpu(fallback.overload(name), args, kwargs)
+    device = kwargs.get("device")
+    if device is not None and args and is_xla(args[0]) and _normal(device) != args[0].device:
+        return _like_elsewhere(fallback.overload(name), args, kwargs)
+    if name in _TAKES_INDICES and is_xla(args[0]) and not any(is_xla(v) != is_xla(args[0]) for v in args[2:3]):
+        indices = [i if i is None or is_xla(i) else transfer.move(i, args[0].device) for i in args[1]]
+        return kernel(args[0], indices, *args[2:], **kwargs)
+    return _on_one_device(name, args, kwargs)

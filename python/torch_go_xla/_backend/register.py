@@ -1,0 +1,164 @@
+"""Registers the kernels of every form of every row with torch's dispatcher."""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+from . import autocast, fallback, foreach, plan, rnn, special
+from .core import native
+from .plan import Plan
+from .schema import Schema, of, parse
+
+# The updating form of an op whose schema does not say that it updates; see _batch_norm.
+_BATCH_NORM = "native_batch_norm"
+
+
+# Libraries unregister when they die.
+_libraries: list[Any] = []
+
+
+class SchemaMismatch(RuntimeError):
+    """The op table was written for another torch."""
+
+
+def read_table(table: Sequence[tuple[str, str]]) -> dict[str, tuple[int, Schema]]:
+    """Return number and schema of every row by name, checked against torch.
+
+    SchemaMismatch lists all rows that torch states otherwise or does not have.
+    """
+    rows: dict[str, tuple[int, Schema]] = {}
+    wrong = []
+    for number, (name, text) in enumerate(table):
+        if "::" in name:  # a step of a view: not an op of torch's
+            continue
+        full = text if text.startswith("aten::") else f"aten::{name}{text}"
+        base, _, overload = name.partition(".")
+        try:
+            theirs = str(torch._C._get_schema(f"aten::{base}", overload))
+        except RuntimeError:
+            wrong.append(f"{name}: torch has no such overload")
+            continue
+        if theirs != full:
+            wrong.append(f"{name}:\n  table  {full}\n  torch  {theirs}")
+        elif _is_composite(f"aten::{name}"):
+            wrong.append(f"{name}: torch makes it of other ops, and differentiates those; a kernel would hide that")
+        rows[name] = (number, parse(full))
+    if wrong:
+        raise SchemaMismatch(f"the op table does not fit torch {torch.__version__}:\n" + "\n".join(wrong))
+    return rows
+
+
+@functools.cache
+def _registered(dispatch_key: str) -> frozenset[str]:
+    """Return the ops that have a kernel of their own for a key, "aten::add.Tensor"."""
+    return frozenset(torch._C._dispatch_get_registrations_for_dispatch_key(dispatch_key))
+
+
+def _is_composite(name: str) -> bool:
+    return name in _registered("CompositeImplicitAutograd") and name not in _registered("Autograd")
+
+
+def _overloads() -> dict[str, list[str]]:
+    """Return torch's overloads of every ATen op by base name, without namespace."""
+    by_base = defaultdict(list)
+    for name in torch._C._dispatch_get_all_op_names():
+        if name.startswith("aten::"):
+            key = name[6:]
+            by_base[key.partition(".")[0]].append(key)
+    return by_base
+
+
+def _forms(name: str, row: Schema, overloads: dict[str, list[str]]) -> Iterable[tuple[str, Plan]]:
+    """Yield the overloads that are another form of a row."""
+    base = row.base
+    for key in overloads.get(base, ()):
+        if key != name and (made := plan.out_form(row, of(key))) is not None:
+            yield key, made
+    for key in overloads.get(base + "_", ()):
+        if (made := plan.in_place(row, of(key))) is not None:
+            yield key, made
+    if base.endswith("_functional"):
+        plain = base.removesuffix("_functional")
+        for key in (*overloads.get(plain, ()), *overloads.get(plain + "_", ())):
+            op = of(key)
+            if (made := plan.updating(row, op) or plan.in_place(row, op)) is not None:
+                yield key, made
+
+
+def _lazy_bits(key: str) -> int:
+    """Return the bits that torch leaves to the op's kernel; see TGX_LAZY_CONJ."""
+    name = f"aten::{key}"
+    return (name in _registered("Conjugate")) | (name in _registered("Negative")) << 1
+
+
+def make_kernels(table: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Return a kernel for every form of every row, by overload."""
+    rows = read_table(table)
+    overloads = _overloads()
+    make = native().fast.kernel
+    kernels: dict[str, Any] = {}
+
+    def add(key: str, number: int, p: Plan) -> None:
+        kernels[key] = make(key, number, p.params, p.args, p.destinations, p.returns, each=p.each, lazy=_lazy_bits(key))
+
+    for name, (number, row) in rows.items():
+        add(name, number, plan.functional(row))
+    for name, (number, row) in rows.items():
+        for key, made in _forms(name, row, overloads):
+            if key not in kernels and not _is_composite(f"aten::{key}"):
+                add(key, number, made)
+    by_base = defaultdict(list)
+    for name, (_, row) in rows.items():
+        by_base[row.base].append(name)
+    schemas = {name: row for name, (_, row) in rows.items()}
+    for base, keys in overloads.items():
+        if not base.startswith("_foreach_"):
+            continue
+        for key in keys:
+            found = None if key.endswith("out") else foreach.plan(of(key), schemas, by_base)
+            if found is not None:
+                add(key, rows[found[0].key][0], found[1])
+    return kernels
+
+
+def _batch_norm(kernels: dict[str, Any]) -> None:
+    """Lead native_batch_norm, which updates its running statistics without saying so, to the ops that say it."""
+    train = kernels.get("_native_batch_norm_legit")
+    no_stats = kernels.get("_native_batch_norm_legit.no_stats")
+    evaluate = kernels.get("_native_batch_norm_legit_no_training")
+    if train is None or no_stats is None or evaluate is None:
+        return
+
+    def native_batch_norm(
+        input: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float
+    ) -> Any:
+        if mean is None or var is None:
+            return no_stats(input, weight, bias, training, momentum, eps)
+        if training:
+            return train(input, weight, bias, mean, var, training, momentum, eps)
+        return evaluate(input, weight, bias, mean, var, momentum, eps)
+
+    kernels[_BATCH_NORM] = native_batch_norm
+
+
+def register(table: Sequence[tuple[str, str]]) -> None:
+    """Register all kernels, the fallback and autocast."""
+    kernels = make_kernels(table)
+    _batch_norm(kernels)
+    kernels.update(special.kernels() | rnn.kernels())
+    major, minor = (int(part) for part in torch.__version__.split(".")[:2])
+    native().fast.register_views(major << 56 | minor << 48)
+    library: Any = torch.library.Library
+    aten, every = library("aten", "IMPL"), library("_", "IMPL")
+    _libraries.extend((aten, every))
+    every.fallback(fallback.fallback, "PrivateUse1")
+    every.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
+    for dispatch_key, entries in (("PrivateUse1", kernels), ("AutocastPrivateUse1", autocast.kernels())):
+        for key, kernel in entries.items():
+            # Library.impl in three lines: thousands of calls, and what else it does is for other keys.
+            aten.m.impl(key, dispatch_key, kernel, False)

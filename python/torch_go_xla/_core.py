@@ -1,0 +1,254 @@
+"""The Go core as Python sees it: loads the library, opens the device at first use, maps errors, guards forks.
+
+`core` is the one object of it; it is what `torch_go_xla._backend` asks for as ``Core``.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+from . import plugins
+from ._backend.errors import BY_KIND, ForkedProcessError
+from ._go import _goxla as _raw  # type: ignore[attr-defined]
+
+_CLASSES: dict[str, type[BaseException]] = {c.__name__: c for c in BY_KIND}
+
+# How long a wait stays in the core before Python looks for signals, in ms.
+_SLICE = 50
+
+# Launches that may wait for their turn before a sync holds the caller back.
+_AHEAD = 4
+
+
+def _load_fast() -> ModuleType:
+    """Load the second module of the library, which holds the kernels."""
+    name = f"{__package__}._go._goxlafast"
+    loader = importlib.machinery.ExtensionFileLoader(name, _raw.__file__)
+    spec = importlib.util.spec_from_file_location(name, _raw.__file__, loader=loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    sys.modules[name] = module
+    return module
+
+
+def translate(error: RuntimeError) -> BaseException:
+    """Return the exception that the text of an error from the core names: "[ValueError] message"."""
+    text = str(error)
+    if text.startswith("["):
+        name, _, message = text[1:].partition("] ")
+        cls = _CLASSES.get(name)
+        if cls is not None:
+            return cls(message)
+        if name == "PanicError":
+            return RuntimeError(f"internal error in the core; please report it: {message}")
+    return error
+
+
+def call(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function of the bindings; errors get their Python class."""
+    try:
+        return function(*args)
+    except RuntimeError as e:
+        raise translate(e) from None
+
+
+class NativeCore:
+    """The process's core."""
+
+    def __init__(self) -> None:
+        self.raw = _raw
+        self.fast: Any = _load_fast()  # the module of the kernels
+        self._opened = False
+        self._lock = threading.Lock()
+
+    # ---- opening ----
+
+    def open(self) -> None:
+        """Load the plugin of PJRT_DEVICE and create its client, unless that is done."""
+        if self._opened:
+            return
+        with self._lock:
+            if self._opened:
+                return
+            if _forked:
+                raise ForkedProcessError("torch_go_xla cannot be used in a forked child: use the 'spawn' start method")
+            plugin = plugins.find_plugin(os.environ.get("PJRT_DEVICE", "CPU"))
+            library = plugin.library_path()
+            for name, value in plugin.environment().items():
+                os.environ.setdefault(name, value)
+            known = {row[0] for row in self.config_table()}
+            settings = {
+                "library": library,
+                "preload": plugin.preload(),
+                "options": dict(plugin.client_create_options()),
+                "environment": {k: v for k, v in os.environ.items() if k in known},
+            }
+            call(_raw.bindings_Open, json.dumps(settings))
+            self._opened = True
+
+    @property
+    def opened(self) -> bool:
+        """Whether the device is open."""
+        return self._opened
+
+    # ---- tables ----
+
+    def op_table(self) -> Sequence[tuple[str, str]]:
+        """Return name and schema of every row, in the order of their numbers."""
+        return [(name, schema) for name, schema in json.loads(_raw.bindings_OpTable())]
+
+    def config_table(self) -> Sequence[tuple[str, str, str, str]]:
+        """Return name, type, default and meaning of the variables that the core honours."""
+        return [tuple(row) for row in json.loads(_raw.bindings_ConfigTable())]
+
+    # ---- devices ----
+
+    def device_count(self) -> int:
+        """Return the number of devices of this process."""
+        self.open()
+        return int(_raw.bindings_DeviceCount())
+
+    def devices(self) -> list[dict[str, Any]]:
+        """Describe the devices."""
+        self.open()
+        return list(json.loads(call(_raw.bindings_Devices)))
+
+    def memory_info(self, device: int) -> dict[str, int]:
+        """Return the figures of a device's allocator, in bytes."""
+        self.open()
+        return dict(json.loads(call(_raw.bindings_MemoryInfo, device)))
+
+    # ---- data ----
+
+    def upload(self, handle: int, address: int, nbytes: int, scalar_type: int, sizes: Sequence[int]) -> None:
+        """Fill a storage from a dense array; the memory is free on return."""
+        import array
+
+        dims = array.array("q", sizes)
+        call(_raw.bindings_Upload, handle, address, scalar_type, dims.buffer_info()[0], len(dims))
+
+    def fetch(self, handle: int, address: int, nbytes: int) -> None:
+        """Copy a whole storage to host memory, after a sync if its value is not computed yet."""
+        while not call(_raw.bindings_Ready, handle, _SLICE):
+            pass
+        call(_raw.bindings_Fetch, handle, address, nbytes)
+
+    def copy(self, to: int, source: int) -> None:
+        """Fill a storage from one of another device."""
+        call(_raw.bindings_CopyDevice, to, source)
+
+    # ---- steps ----
+
+    def sync(self, device: int, mark: bool = False) -> None:
+        """Compute what is recorded for a device; returns when it is on its way."""
+        self.open()
+        call(_raw.bindings_Sync, device, mark)
+        while not call(_raw.bindings_Throttle, device, _AHEAD, _SLICE):
+            pass
+
+    def wait(self, device: int) -> None:
+        """Wait until a device has done everything."""
+        self.open()
+        while not call(_raw.bindings_WaitDevice, device, _SLICE):
+            pass
+
+    def sync_all(self, device: int, wait: bool) -> None:
+        """Compute what is recorded for a device, -1 for all."""
+        if not self._opened:
+            return
+        devices = range(self.device_count()) if device < 0 else (device,)
+        for d in devices:
+            self.sync(d)
+        if wait:
+            for d in devices:
+                self.wait(d)
+
+    def sync_some(self, handles: Sequence[int]) -> None:
+        """Compute some storages and leave the others recorded."""
+        import array
+
+        words = array.array("q", handles)
+        call(_raw.bindings_SyncSome, words.buffer_info()[0], len(words))
+
+    def dump(self, handles: Sequence[int], form: str) -> str:
+        """Return the recorded graph of some storages: ir, dot, stablehlo or hlo."""
+        import array
+
+        words = array.array("q", handles)
+        return str(call(_raw.bindings_DumpGraph, words.buffer_info()[0], len(words), form))
+
+    # ---- random numbers ----
+
+    def manual_seed(self, device: int, seed: int) -> None:
+        """Seed the generator of a device."""
+        self.open()
+        call(_raw.bindings_Seed, device, _signed(seed), 0)
+
+    def get_rng_state(self, device: int) -> bytes:
+        """Return the state of a device's generator: seed and draws, 8 bytes each."""
+        self.open()
+        key = call(_raw.bindings_RandomKey, device)
+        draws = call(_raw.bindings_RandomDraws, device)
+        return int(key).to_bytes(8, "little", signed=True) + int(draws).to_bytes(8, "little", signed=True)
+
+    def set_rng_state(self, device: int, state: bytes) -> None:
+        """Restore the state of a device's generator."""
+        self.open()
+        if len(state) != 16:
+            raise RuntimeError(f"RNG state is wrong size: expected 16 bytes, got {len(state)}")
+        key, draws = (int.from_bytes(state[i : i + 8], "little", signed=True) for i in (0, 8))
+        call(_raw.bindings_Seed, device, key, draws)
+
+    # ---- the rest ----
+
+    def set_default_dtype(self, scalar_type: int) -> None:
+        """Follow torch.set_default_dtype."""
+        call(_raw.bindings_SetDefaultDtype, scalar_type)
+
+    def count(self, name: str) -> None:
+        """Add one to a counter of the metrics."""
+        _raw.bindings_Count(name, 1)
+
+    def counters(self) -> dict[str, int]:
+        """Return the counters that are not zero."""
+        return dict(json.loads(_raw.bindings_Counters()))
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """Return the metrics that have samples."""
+        return list(json.loads(_raw.bindings_Metrics()) or [])
+
+
+def _signed(seed: int) -> int:
+    """Return a seed as a signed 64-bit number, as torch takes seeds of either kind."""
+    if not -(1 << 63) <= seed < 1 << 64:
+        raise RuntimeError("Overflow when unpacking long")
+    return seed - (1 << 64) if seed >= 1 << 63 else seed
+
+
+_forked = False
+
+
+def _after_fork_in_child() -> None:
+    """Make the core unusable: of the Go runtime's threads, only the calling one lives on in a child."""
+    global _forked
+    _forked = True
+
+    def dead(*args: Any, **kwargs: Any) -> Any:
+        raise ForkedProcessError("torch_go_xla cannot be used in a forked child: use the 'spawn' start method")
+
+    for name in dir(_raw):
+        if name.startswith("bindings_"):
+            setattr(_raw, name, dead)
+
+
+core = NativeCore()
+os.register_at_fork(after_in_child=_after_fork_in_child)

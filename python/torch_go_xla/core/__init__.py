@@ -1,0 +1,1 @@
+"""Core functions, as torch_xla's ``torch_xla.core``."""

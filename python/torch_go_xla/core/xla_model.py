@@ -1,0 +1,180 @@
+"""Devices, steps and saving: torch_xla's ``torch_xla.core.xla_model``, usually imported as ``xm``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import IO, Any
+
+import torch
+
+from .. import _XLAC, runtime
+from .. import device as _device
+from .._backend.core import device_index, is_xla
+from .._core import core as _native
+from ..utils import checkpoint_file
+
+# ---- devices ----
+
+
+def xla_device(n: int | None = None, devkind: str | None = None) -> torch.device:
+    """Return the xla device of an index, the current one by default.
+
+    ``devkind`` must be the kind of the process's devices, as torch_xla's.
+    """
+    if devkind is not None and devkind.upper() != runtime.device_type():
+        raise RuntimeError(f"no {devkind} device: the devices of this process are {runtime.device_type()}")
+    return _device(n)
+
+
+def get_xla_supported_devices(devkind: str | None = None, max_devices: int | None = None) -> list[str]:
+    """Return the names of the devices."""
+    if devkind is not None and devkind.upper() != runtime.device_type():
+        return []
+    return _XLAC._xla_get_devices()[:max_devices]
+
+
+def xla_device_hw(device: Any) -> str:
+    """Return the kind of hardware of a device: CPU, CUDA, TPU, …"""
+    return str(_native.devices()[device_index(device)]["platform"]).upper()
+
+
+def xla_real_devices(devices: Sequence[Any] | None = None) -> list[str]:
+    """Return the hardware's names of devices, such as CPU:0."""
+    known = _native.devices()
+    wanted = range(len(known)) if devices is None else [device_index(d) for d in devices]
+    return [f"{known[i]['platform'].upper()}:{i}" for i in wanted]
+
+
+def is_xla_tensor(tensor: torch.Tensor) -> bool:
+    """Tell whether a tensor is on an xla device."""
+    return is_xla(tensor)
+
+
+# ---- steps ----
+
+
+def mark_step(wait: bool = False, reset_scope: bool = True) -> None:
+    """End a step: compute everything that is recorded. The same as ``torch_go_xla.sync``."""
+    _XLAC._xla_step_marker("", [], wait=wait, reset_scope=reset_scope)
+
+
+def wait_device_ops(devices: Sequence[str] = ()) -> None:
+    """Wait until the devices have done what was started; RuntimeError subclasses report what failed."""
+    _XLAC._xla_wait_device_ops(devices)
+
+
+def unlazy(tensors: Sequence[torch.Tensor]) -> None:
+    """Compute just these tensors and wait for them."""
+    _XLAC._xla_sync_multi(tensors, [], wait=True, sync_xla_data=False)
+
+
+def optimizer_step(
+    optimizer: torch.optim.Optimizer,
+    barrier: bool = False,
+    optimizer_args: dict[str, Any] | None = None,
+    groups: Any = None,
+    pin_layout: bool = True,
+) -> Any:
+    """Step an optimizer, and with ``barrier`` end the step of the device."""
+    loss = optimizer.step(**(optimizer_args or {}))
+    if barrier:
+        mark_step()
+    return loss
+
+
+# ---- processes ----
+
+
+def is_master_ordinal(local: bool = True) -> bool:
+    """Tell whether this is the first process, of the machine or of all."""
+    return (runtime.local_ordinal() if local else runtime.global_ordinal()) == 0
+
+
+def master_print(*args: Any, fd: IO[str] | None = None, local: bool = False, flush: bool = False) -> None:
+    """Print in the first process only."""
+    if is_master_ordinal(local=local):
+        print(*args, file=fd or sys.stdout, flush=flush)
+
+
+def get_ordinal() -> int:
+    """Return the number of this process among all."""
+    return runtime.global_ordinal()
+
+
+def get_local_ordinal() -> int:
+    """Return the number of this process on its machine."""
+    return runtime.local_ordinal()
+
+
+def xrt_world_size() -> int:
+    """Return the number of processes."""
+    return runtime.world_size()
+
+
+# ---- random numbers ----
+
+
+def set_rng_state(seed: int, device: Any = None) -> None:
+    """Seed a device; the next random op is the first of the seed's stream."""
+    _native.manual_seed(device_index(device), seed)
+
+
+def get_rng_state(device: Any = None) -> int:
+    """Return the seed of a device."""
+    return _XLAC._xla_get_rng_seed(f"xla:{device_index(device)}")
+
+
+# ---- memory ----
+
+
+def get_memory_info(device: Any = None) -> dict[str, int]:
+    """Return the device allocator's ``bytes_used``, ``bytes_limit``, ``peak_bytes_used`` and more, in bytes."""
+    return _native.memory_info(device_index(device))
+
+
+# ---- saving ----
+
+
+def save(
+    data: Any, file_or_path: str | os.PathLike[str] | IO[bytes], master_only: bool = True, global_master: bool = False
+) -> None:
+    """Save data that may hold xla tensors so that ``torch.load`` reads it on a machine without them.
+
+    Aliases are settled by one sync before the first value is copied; tensors that share a storage share it in
+    the file. A path is written beside and renamed, so that an error leaves an old file as it was.
+
+    Args:
+        data: nested dicts, lists, tuples, modules' state dicts; leaves that are no tensors are saved as they are.
+        file_or_path: a path, or an open binary file.
+        master_only: only the first process writes.
+        global_master: with ``master_only``, the first of all processes rather than of each machine.
+    """
+    should_write = is_master_ordinal(local=not global_master) if master_only else True
+    checkpoint_file.save(data, file_or_path, write=should_write)
+
+
+def send_cpu_data_to_device(datas: Any, device: Any, input_sharding: Any = None) -> Any:
+    """Return nested data with its CPU tensors moved to a device."""
+    if input_sharding is not None:
+        raise NotImplementedError("input_sharding needs SPMD")
+    return map_tensors(datas, lambda t: t.to(device))
+
+
+def map_tensors(data: Any, function: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """Return nested data with a function applied to its tensors."""
+    return torch.utils._pytree.tree_map_only(torch.Tensor, function, data)
+
+
+def collect_tensors(data: Any) -> Iterable[torch.Tensor]:
+    """Return the tensors in nested data."""
+    return [x for x in torch.utils._pytree.tree_leaves(data) if isinstance(x, torch.Tensor)]
+
+
+# ---- graphs ----
+
+
+def get_stablehlo(tensors: Sequence[torch.Tensor] | None = None) -> str:
+    """Return the StableHLO module that would compute the tensors, as text."""
+    return _XLAC._get_stablehlo(tensors or [])

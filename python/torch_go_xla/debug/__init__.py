@@ -1,0 +1,1 @@
+"""Looking at what happens: metrics, graphs, recompilations."""

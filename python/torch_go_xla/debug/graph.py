@@ -1,0 +1,202 @@
+"""Pictures of recorded graphs, without Graphviz::
+
+    from torch_go_xla.debug import graph
+    graph.of(loss)                      # drawn by a notebook
+    graph.of(loss).save("loss.svg")
+
+A node is drawn below its operands. Numbers that are operands stand in their user's box; `xla::data` is a value
+that is on the device already.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from html import escape
+
+import torch
+
+from .. import _XLAC
+
+# Sizes in px.
+_CHAR, _LINE, _PAD, _GAP_X, _GAP_Y, _MARGIN = 6.6, 15, 8, 18, 34, 12
+# Passes over the layers that pull nodes beside their neighbours.
+_PASSES = 4
+
+_NODE = re.compile(r"^%(\d+) = (\S+)(.*?)(?: \{(.*)\})? : (\S+)$")
+_VALUE = re.compile(r"%(\d+)")
+_NUMBER = re.compile(r"^\s*(\S+)")
+
+
+@dataclass
+class Node:
+    """One value of a graph."""
+
+    op: str
+    shape: str
+    operands: list[int]
+    attributes: str
+    layer: int = 0
+    x: float = 0.0  # the left edge, as y the upper one
+    y: float = 0.0
+    numbers: str = ""
+
+    @property
+    def lines(self) -> list[str]:
+        """The text of the node's box."""
+        op = self.op.removeprefix("aten::").removeprefix("xla::")
+        head = f"{op}({self.numbers})" if self.numbers else op
+        return [line[:40] for line in (head, self.attributes, self.shape) if line]
+
+    @property
+    def width(self) -> float:
+        """The width of the node's box."""
+        return _CHAR * max(len(line) for line in self.lines) + 2 * _PAD
+
+    @property
+    def height(self) -> float:
+        """The height of the node's box."""
+        return _LINE * len(self.lines) + _PAD
+
+    @property
+    def middle(self) -> float:
+        """The x of the box's middle."""
+        return self.x + self.width / 2
+
+
+class Graph:
+    """The graph of some tensors as it was recorded; see `of`."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.nodes: dict[int, Node] = {}
+        self.results: list[int] = []
+        self._read()
+        self._layers = self._layout()
+
+    def _read(self) -> None:
+        numbers: dict[int, str] = {}
+        for line in self.text.splitlines():
+            if line.startswith("return "):
+                self.results = [int(v) for v in _VALUE.findall(line)]
+            found = _NODE.match(line)
+            if found is None:
+                continue
+            index, op, rest, attributes, shape = found.groups()
+            value = _NUMBER.match(rest)
+            if op == "xla::scalar" and value is not None:
+                numbers[int(index)] = value.group(1)
+                continue
+            operands = [int(v) for v in _VALUE.findall(rest)]
+            self.nodes[int(index)] = Node(
+                op,
+                shape,
+                [v for v in operands if v in self.nodes],
+                attributes or "",
+                numbers=", ".join(numbers[v] for v in operands if v in numbers),
+            )
+
+    def _layout(self) -> list[list[Node]]:
+        """Give every node a layer below its operands and a place in it; returns the layers."""
+        users: dict[int, list[int]] = {i: [] for i in self.nodes}
+        for i, node in self.nodes.items():
+            node.layer = 1 + max((self.nodes[o].layer for o in node.operands), default=-1)
+            for o in node.operands:
+                users[o].append(i)
+        for i, node in self.nodes.items():
+            if not node.operands and users[i]:  # beside the first use, not at the top
+                node.layer = min(self.nodes[u].layer for u in users[i]) - 1
+        layers: list[list[Node]] = [[] for _ in range(1 + max((n.layer for n in self.nodes.values()), default=-1))]
+        beside: dict[int, list[Node]] = {}
+        for i, node in self.nodes.items():
+            layers[node.layer].append(node)
+            beside[id(node)] = [self.nodes[k] for k in (*node.operands, *users[i])]
+        y = float(_MARGIN)
+        for layer in layers:
+            _pack(layer)
+            for node in layer:
+                node.y = y
+            y += max(n.height for n in layer) + _GAP_Y
+        for turn in range(_PASSES):
+            for layer in layers if turn % 2 == 0 else reversed(layers):
+                _pull(layer, beside)
+        left = min((n.x for n in self.nodes.values()), default=0.0) - _MARGIN
+        for node in self.nodes.values():
+            node.x -= left
+        return layers
+
+    def svg(self) -> str:
+        """Return the picture as an SVG document."""
+        width = max((n.x + n.width for n in self.nodes.values()), default=0.0) + _MARGIN
+        height = max((n.y + n.height for n in self.nodes.values()), default=0.0) + _MARGIN
+        parts = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+            f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="monospace" font-size="11">',
+            '<rect width="100%" height="100%" fill="#fff"/>',
+        ]
+        parts += [_edge(self.nodes[o], node) for node in self.nodes.values() for o in node.operands]
+        parts += [_box(node, i in self.results) for i, node in self.nodes.items()]
+        return "\n".join([*parts, "</svg>"])
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
+    def __repr__(self) -> str:
+        return f"Graph of {len(self.nodes)} nodes in {len(self._layers)} layers"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the picture to a file; OSError as `open` raises it."""
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.svg())
+
+
+def _pack(layer: list[Node]) -> None:
+    """Push a layer's boxes to the right until none covers another."""
+    edge = -float("inf")
+    for node in layer:
+        node.x = max(node.x, edge)
+        edge = node.x + node.width + _GAP_X
+
+
+def _pull(layer: list[Node], beside: dict[int, list[Node]]) -> None:
+    """Move a layer's boxes to the middle of their neighbours, in the order of these."""
+    for node in layer:
+        near = beside[id(node)]
+        if near:
+            node.x = sum(n.middle for n in near) / len(near) - node.width / 2
+    wanted = {id(n): n.x for n in layer}
+    layer.sort(key=lambda n: n.x + n.width / 2)
+    _pack(layer)
+    shift = sum(n.x - wanted[id(n)] for n in layer) / len(layer)
+    for node in layer:
+        node.x -= shift
+
+
+def _edge(source: Node, target: Node) -> str:
+    x1, y1, x2, y2 = source.middle, source.y + source.height, target.middle, target.y
+    bend = (y2 - y1) / 2
+    return (
+        f'<path d="M{x1:.1f} {y1:.1f}C{x1:.1f} {y1 + bend:.1f} {x2:.1f} {y2 - bend:.1f} {x2:.1f} {y2:.1f}" '
+        'fill="none" stroke="#888"/>'
+    )
+
+
+def _box(node: Node, result: bool) -> str:
+    fill = "#e8f0fe" if node.op == "xla::data" else "#fde9c8" if result else "#f6f6f6"
+    text = "".join(
+        f'<text x="{node.middle:.1f}" y="{node.y + _LINE * (k + 1) - 1:.1f}" text-anchor="middle">{escape(line)}</text>'
+        for k, line in enumerate(node.lines)
+    )
+    return (
+        f'<g><rect x="{node.x:.1f}" y="{node.y:.1f}" width="{node.width:.1f}" height="{node.height:.1f}" rx="4" '
+        f'fill="{fill}" stroke="#666"/>{text}</g>'
+    )
+
+
+def of(*tensors: torch.Tensor) -> Graph:
+    """Return the graph that computes some xla tensors, as it is recorded now; RuntimeError for other tensors.
+
+    Tensors that are computed already have no nodes.
+    """
+    return Graph(_XLAC._get_xla_tensors_text(tensors))

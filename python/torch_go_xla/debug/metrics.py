@@ -1,0 +1,100 @@
+"""Counters and timings: torch_xla's ``torch_xla.debug.metrics``, usually imported as ``met``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .._core import core as _native
+
+_PERCENTILES = (0.01, 0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95, 0.99)
+_SHORT_COUNTERS = ("CachedCompile", "UncachedCompile", "MarkStep", "TracedOps")
+_SHORT_METRICS = ("CompileTime", "ExecuteTime", "TransferToDeviceTime", "TransferFromDeviceTime")
+
+
+def counter_names() -> list[str]:
+    """Return the names of the counters that are not zero."""
+    return sorted(_native.counters())
+
+
+def counter_value(name: str) -> int | None:
+    """Return a counter; None if nothing was counted."""
+    return _native.counters().get(name)
+
+
+def metric_names() -> list[str]:
+    """Return the names of the metrics that have samples."""
+    return [m["name"] for m in _native.metrics()]
+
+
+def metric_data(name: str) -> tuple[int, float, list[tuple[float, float]]] | None:
+    """Return count, total (ns or bytes) and the latest samples of a metric; None if it has none."""
+    for m in _native.metrics():
+        if m["name"] == name:
+            return m["count"], m["total"], [(0.0, s) for s in m["samples"]]
+    return None
+
+
+def clear_counters() -> None:
+    """Set all counters to zero."""
+    _native.raw.bindings_ClearCounters()
+
+
+def clear_metrics() -> None:
+    """Drop all samples."""
+    _native.raw.bindings_ClearMetrics()
+
+
+def clear_all() -> None:
+    """Forget everything counted and measured."""
+    clear_counters()
+    clear_metrics()
+
+
+def executed_fallback_ops() -> list[str]:
+    """Return the ops that ran on the CPU because the device has no lowering for them."""
+    return [name for name in counter_names() if name.startswith("aten::")]
+
+
+def _text(value: float, unit: str) -> str:
+    if unit == "ns":
+        for size, name in ((1e9, "s"), (1e6, "ms"), (1e3, "us")):
+            if value >= size:
+                return f"{value / size:.3f} {name}"
+        return f"{value:.0f} ns"
+    if unit == "bytes":
+        for size, name in ((2**30, "GB"), (2**20, "MB"), (2**10, "kB")):
+            if value >= size:
+                return f"{value / size:.2f} {name}"
+        return f"{value:.0f} B"
+    return f"{value:g}"
+
+
+def _metric(m: dict[str, Any]) -> str:
+    samples = sorted(m["samples"])
+    picks = " ".join(
+        f"{p:.0%}={_text(samples[min(int(p * len(samples)), len(samples) - 1)], m['unit'])}" for p in _PERCENTILES
+    )
+    return (
+        f"Metric: {m['name']}\n  TotalSamples: {m['count']}\n  Accumulator: {_text(m['total'], m['unit'])}\n"
+        f"  Percentiles: {picks}\n"
+    )
+
+
+def metrics_report() -> str:
+    """Return everything counted and measured, as text."""
+    parts = [_metric(m) for m in _native.metrics()]
+    parts += [f"Counter: {name}\n  Value: {value}\n" for name, value in sorted(_native.counters().items())]
+    return "".join(parts)
+
+
+def short_metrics_report(counters: Sequence[str] | None = None, metrics: Sequence[str] | None = None) -> str:
+    """Return the named counters and metrics, by default those that explain a slow step."""
+    wanted_counters = _SHORT_COUNTERS if counters is None else counters
+    wanted_metrics = _SHORT_METRICS if metrics is None else metrics
+    parts = [_metric(m) for m in _native.metrics() if m["name"] in wanted_metrics]
+    known = _native.counters()
+    parts += [f"Counter: {name}\n  Value: {known[name]}\n" for name in wanted_counters if name in known]
+    if counters is None:
+        parts += [f"Counter: {name}\n  Value: {known[name]}\n" for name in executed_fallback_ops()]
+    return "".join(parts)

@@ -1,0 +1,153 @@
+"""PJRT plugins: which library serves which device.
+
+``PJRT_DEVICE`` names a device. ``CPU``, ``CUDA`` and ``TPU`` are built in; others are registered by
+`register_plugin`, or by packages through the entry point group ``torch_go_xla.plugins``. ``PJRT_LIBRARY_PATH``
+overrides the library of any of them. Nothing is loaded while searching.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+OptionValue = str | bool | int | float | list[int]
+
+_ENTRY_POINTS = "torch_go_xla.plugins"
+
+
+class DevicePlugin:
+    """Describes the plugin of one kind of device. Subclass it and pass an instance to `register_plugin`."""
+
+    def library_path(self) -> str:
+        """Return the absolute path of the plugin's shared library."""
+        raise NotImplementedError(f"{type(self).__name__} does not say where its library is")
+
+    def preload(self) -> list[str]:
+        """Return absolute paths of libraries that the plugin needs loaded before it."""
+        return []
+
+    def client_create_options(self) -> Mapping[str, OptionValue]:
+        """Return the options for creating the plugin's client."""
+        return {}
+
+    def environment(self) -> Mapping[str, str]:
+        """Return variables that are set, unless they are, before the library is loaded."""
+        return {}
+
+
+class CpuPlugin(DevicePlugin):
+    """XLA:CPU, built from this package's sources on the library of tensorflow-cpu."""
+
+    def library_path(self) -> str:
+        path = Path(__file__).parent / "_lib" / "libpjrt_xla_cpu.so"
+        if not path.exists():
+            raise RuntimeError(
+                f"the CPU plugin is not there: {path} is missing. Reinstall torch-go-xla with g++ and make on the PATH."
+            )
+        return str(path)
+
+    def preload(self) -> list[str]:
+        root = _package_directory("tensorflow", "tensorflow-cpu==2.21.0", "CPU")
+        return [str(root / name) for name in ("libtensorflow_framework.so.2", "libtensorflow_cc.so.2")]
+
+    def client_create_options(self) -> Mapping[str, OptionValue]:
+        text = os.environ.get("CPU_NUM_DEVICES", "1")
+        try:
+            count = int(text)
+        except ValueError:
+            count = 0
+        if not 1 <= count <= 1024:
+            raise ValueError(f"CPU_NUM_DEVICES={text!r}: want a whole number from 1 to 1024")
+        return {"cpu_device_count": count}
+
+    def environment(self) -> Mapping[str, str]:
+        return {"TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "2"}
+
+
+class CudaPlugin(DevicePlugin):
+    """NVIDIA GPUs, by the plugin that JAX's CUDA packages ship."""
+
+    def library_path(self) -> str:
+        for package in ("jax_plugins.xla_cuda13", "jax_plugins.xla_cuda12"):
+            path = _module_directory(package)
+            if path is not None and (path / "xla_cuda_plugin.so").exists():
+                return str(path / "xla_cuda_plugin.so")
+        raise RuntimeError("PJRT_DEVICE=CUDA needs the CUDA plugin: pip install 'torch-go-xla[cuda]'")
+
+
+class TpuPlugin(DevicePlugin):
+    """Google TPUs, by libtpu."""
+
+    def library_path(self) -> str:
+        return str(_package_directory("libtpu", "torch-go-xla[tpu]", "TPU") / "libtpu.so")
+
+
+def _module_directory(name: str) -> Path | None:
+    try:
+        spec = importlib.util.find_spec(name)
+    except ModuleNotFoundError:
+        return None
+    places = list(spec.submodule_search_locations or []) if spec else []
+    return Path(places[0]) if places else None
+
+
+def _package_directory(name: str, requirement: str, device: str) -> Path:
+    path = _module_directory(name)
+    if path is None:
+        raise RuntimeError(f"PJRT_DEVICE={device} needs the package {name}: pip install '{requirement}'")
+    return path
+
+
+_plugins: dict[str, DevicePlugin] = {"CPU": CpuPlugin(), "CUDA": CudaPlugin(), "TPU": TpuPlugin()}
+
+
+def register_plugin(name: str, plugin: DevicePlugin) -> None:
+    """Make ``PJRT_DEVICE=name`` use a plugin. Must come before the first tensor of the device."""
+    if not isinstance(plugin, DevicePlugin):
+        raise TypeError(f"expected a DevicePlugin, got {type(plugin).__name__}")
+    _plugins[name.upper()] = plugin
+
+
+def _entry_points() -> dict[str, importlib.metadata.EntryPoint]:
+    return {e.name.upper(): e for e in importlib.metadata.entry_points(group=_ENTRY_POINTS)}
+
+
+class _LibraryPlugin(DevicePlugin):
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def library_path(self) -> str:
+        return self._path
+
+
+def _serves(plugin: DevicePlugin, library: str) -> bool:
+    """Tell whether a library is the plugin's own, which comes with preloads and options."""
+    try:
+        return os.path.samefile(plugin.library_path(), library)
+    except (RuntimeError, OSError):
+        return False
+
+
+def find_plugin(name: str) -> DevicePlugin:
+    """Return the plugin of a device name; ValueError lists the known names."""
+    key = name.upper()
+    plugin = _plugins.get(key)
+    if plugin is None:
+        entry = _entry_points().get(key)
+        if entry is not None:
+            plugin = entry.load()()
+            if not isinstance(plugin, DevicePlugin):
+                raise TypeError(f"the entry point {entry.value} gives a {type(plugin).__name__}, not a DevicePlugin")
+            _plugins[key] = plugin
+    override = os.environ.get("PJRT_LIBRARY_PATH")
+    if override:
+        return plugin if plugin is not None and _serves(plugin, override) else _LibraryPlugin(override)
+    if plugin is None:
+        known = ", ".join(sorted({*_plugins, *_entry_points()}))
+        raise ValueError(
+            f"PJRT_DEVICE={name!r}: no plugin of that name; known are {known}. PJRT_LIBRARY_PATH names a library."
+        )
+    return plugin

@@ -1,0 +1,109 @@
+"""The devices and processes of the run: torch_xla's ``torch_xla.runtime``, usually imported as ``xr``."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ._core import call
+from ._core import core as _native
+
+
+def device_type() -> str:
+    """Return the kind of the devices: CPU, CUDA, TPU, or a registered plugin's name."""
+    return os.environ.get("PJRT_DEVICE", "CPU").upper()
+
+
+def set_device_type(pjrt_device: str) -> None:
+    """Choose the kind of device; RuntimeError once a device is open."""
+    if _native.opened and pjrt_device.upper() != device_type():
+        raise RuntimeError(f"the device is open: it is {device_type()} and cannot become {pjrt_device}")
+    os.environ["PJRT_DEVICE"] = pjrt_device
+
+
+def is_bf16_supported() -> bool:
+    """Return True: every XLA backend has bfloat16."""
+    return True
+
+
+def global_runtime_device_count() -> int:
+    """Return the number of devices of all processes."""
+    return _native.device_count()
+
+
+def addressable_runtime_device_count() -> int:
+    """Return the number of devices of this process."""
+    return _native.device_count()
+
+
+def global_device_count() -> int:
+    """Return the number of devices of all processes."""
+    return _native.device_count()
+
+
+def local_device_count() -> int:
+    """Return the number of devices of this machine."""
+    return _native.device_count()
+
+
+def addressable_device_count() -> int:
+    """Return the number of devices of this process."""
+    return _native.device_count()
+
+
+def runtime_device_attributes(device: str) -> dict[str, Any]:
+    """Return what the plugin says of a device."""
+    from ._backend.core import device_index
+
+    return dict(_native.devices()[device_index(device)]["attributes"] or {})
+
+
+def global_runtime_device_attributes() -> list[dict[str, Any]]:
+    """Return what the plugin says of every device."""
+    return [{"name": d["description"], **(d["attributes"] or {})} for d in _native.devices()]
+
+
+def world_size() -> int:
+    """Return the number of processes of the run."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def global_ordinal() -> int:
+    """Return the number of this process among all."""
+    return int(os.environ.get("RANK", "0"))
+
+
+def local_ordinal() -> int:
+    """Return the number of this process on its machine."""
+    return int(os.environ.get("LOCAL_RANK", "0"))
+
+
+def process_count() -> int:
+    """Return the number of processes of the run."""
+    return world_size()
+
+
+def local_process_count() -> int:
+    """Return the number of processes of this machine."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+
+
+def process_index() -> int:
+    """Return the number of this process among all."""
+    return global_ordinal()
+
+
+def initialize_cache(path: str, readonly: bool = False) -> None:
+    """Keep compiled programs in a directory, for later processes too.
+
+    RuntimeError once a device is open: what was compiled before would be missing.
+    """
+    if _native.opened:
+        raise RuntimeError("initialize_cache must come before the first xla tensor")
+    os.environ["XLA_PERSISTENT_CACHE_PATH"] = os.path.abspath(path)
+    os.environ["XLA_PERSISTENT_CACHE_READ_ONLY"] = "1" if readonly else "0"
+
+
+def get_num_cached_compilation_graph() -> int:
+    """Return the number of compiled programs in memory."""
+    return int(call(_native.raw.bindings_CachedPrograms))

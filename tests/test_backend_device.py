@@ -1,0 +1,484 @@
+"""The device as torch sees it: names, factories, modules, random numbers, streams, threads, forks."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+
+import pytest
+import torch
+from torch_go_xla import ForkedProcessError
+from torch_go_xla._backend import core
+from torch_go_xla._backend.core import native
+
+
+def run_python(code, **env):
+    """Run a program in a process of its own and return its output."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env=os.environ | env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+# ---- names ----
+
+
+def test_device_objects():
+    d = torch.device("xla:0")
+    assert (d.type, d.index, str(d)) == ("xla", 0, "xla:0")
+    assert torch.device("xla", 2).index == 2 and torch.device("xla").index is None
+    assert torch.get_device_module("xla") is torch.xla
+
+
+def test_is_xla():
+    assert torch.zeros(1, device="xla").is_xla and not torch.zeros(1).is_xla
+    assert torch.nn.Parameter(torch.zeros(1, device="xla")).is_xla
+
+
+def test_moving():
+    x = torch.randn(3)
+    for y in (x.to("xla"), x.xla(), x.xla(0), x.to(torch.device("xla", 0)), x.xla("xla:0")):
+        assert str(y.device) == "xla:0" and torch.equal(y.cpu(), x)
+    y = x.to("xla")
+    assert y.to("xla") is y and y.xla() is y and y.cpu() is not y
+    assert y.to("cpu", torch.float64).dtype == torch.float64
+    with pytest.raises(TypeError, match="numpy"):
+        y.numpy()
+
+
+def test_devices_of_one_process():
+    code = """
+        import torch, torch_go_xla
+        assert torch.xla.device_count() == torch.accelerator.device_count() == 4
+        x = torch.arange(4.).to("xla:3")
+        y = x.to("xla:1")
+        assert y.device.index == 1 and y.tolist() == [0, 1, 2, 3]
+        z = torch.empty(2, device="xla:2"); z.copy_(x[::2]); assert z.tolist() == [0, 2]
+        w = torch.zeros(2, 2, device="xla:2"); w[:, 1].copy_(x[1:3]); assert w.tolist() == [[0, 1], [0, 2]]
+        assert torch.zeros_like(x, device="xla:1").device.index == 1
+        assert torch.zeros_like(x, device="cpu").device.type == "cpu"
+        with torch.xla.device(2):
+            assert torch.ones(1, device="xla").device.index == 2 and torch.xla.current_device() == 2
+            assert torch.ones(1).xla().device.index == 2
+        assert torch.ones(1, device="xla").device.index == 0
+        p = torch.ones(2, device="xla:3", requires_grad=True)
+        (p * 2).sum().backward()
+        assert p.grad.device.index == 3 and p.grad.tolist() == [2, 2]
+        try: x + y
+        except RuntimeError as e: assert "xla:3 and xla:1" in str(e), e
+        else: raise AssertionError
+        try: torch.xla.set_device(7)
+        except RuntimeError as e: assert "invalid device ordinal" in str(e)
+        else: raise AssertionError
+        torch.xla.synchronize("xla:3")
+        print("done")
+    """
+    assert run_python(code, CPU_NUM_DEVICES="4", PYTHONWARNINGS="ignore")[1].strip() == "done"
+
+
+# ---- factories ----
+
+
+@pytest.mark.parametrize("dtype", list(core.SCALAR_TYPE))
+def test_every_dtype_goes_there_and_back(dtype):
+    x = torch.arange(5).to(dtype)
+    y = x.to("xla")
+    assert y.dtype == dtype and torch.equal(y.cpu().view(torch.uint8), x.view(torch.uint8))
+    assert torch.empty(2, dtype=dtype, device="xla").dtype == dtype
+
+
+def test_a_dtype_that_there_is_not():
+    with pytest.raises(TypeError, match="complex32"):
+        torch.empty(2, dtype=torch.complex32, device="xla")
+
+
+def test_empty():
+    with pytest.raises(RuntimeError, match=r"negative dimension -1: \[2, -1\]"):
+        torch.empty(2, -1, device="xla")
+    assert torch.empty(1, 2, 3, 4, device="xla", memory_format=torch.channels_last).stride() == (24, 1, 8, 2)
+    with pytest.raises(RuntimeError, match="rank 4"):
+        torch.empty(2, device="xla", memory_format=torch.channels_last)
+    s = torch.empty_strided((2, 3), (1, 4), device="xla")
+    assert s.stride() == (1, 4) and s.untyped_storage().nbytes() == 40
+    s.fill_(3)
+    assert s.tolist() == [[3, 3, 3], [3, 3, 3]]
+    with pytest.raises(RuntimeError):
+        torch.empty_strided((2,), (-1,), device="xla")
+    with pytest.raises(NotImplementedError):
+        torch.empty(2, device="xla", layout=torch.sparse_coo)
+
+
+def test_default_dtype_and_device():
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert torch.zeros(1, device="xla").dtype == torch.float64
+        assert (torch.tensor([1], device="xla") * 0.5).dtype == torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+    with torch.device("xla"):
+        assert torch.zeros(2).is_xla and torch.nn.Linear(2, 2).weight.is_xla
+    assert (torch.tensor([1], device="xla") * 0.5).dtype == torch.float32
+
+
+def test_scalars_out():
+    assert torch.tensor(2.5, device="xla").item() == 2.5
+    assert torch.arange(6.0).view(2, 3).to("xla")[1, 2].item() == 5
+    assert torch.zeros(100, 100, device="xla")[3, 4].item() == 0
+    assert bool(torch.ones(1, device="xla")) and int(torch.tensor(3, device="xla")) == 3
+    assert torch.tensor(1 + 2j, device="xla").item() == 1 + 2j
+    with pytest.raises(RuntimeError, match="cannot be converted to Scalar"):
+        torch.zeros(2, device="xla").item()
+
+
+def test_repr():
+    text = repr(torch.tensor([1.5, 2.0], device="xla"))
+    assert text == "tensor([1.5000, 2.0000], device='xla:0')"
+
+
+def test_equal():
+    x = torch.arange(3.0).to("xla")
+    assert torch.equal(x, x.clone()) and not torch.equal(x, x + 1) and not torch.equal(x, x[:2])
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.equal(x, x.cpu())
+
+
+def test_transfers_of_views():
+    t = torch.arange(600.0).view(20, 30)
+    x = t.to("xla")
+    for view in (lambda a: a.t(), lambda a: a[3], lambda a: a[:, 3], lambda a: a[::7, 1:4], lambda a: a[5, 5]):
+        assert torch.equal(view(x).cpu(), view(t))
+        assert view(x).cpu().stride() == view(x).contiguous().stride() or view(x).cpu().stride() == view(t).stride()
+    big = torch.arange(1 << 16).to("xla")
+    assert big[5:8].tolist() == [5, 6, 7]
+    to = torch.zeros(3, dtype=torch.int32)
+    to.copy_(big[1:4])
+    assert to.tolist() == [1, 2, 3]
+    part = torch.zeros(4, device="xla")
+    part[1:3] = torch.tensor([7, 8])
+    part[3:].copy_(torch.tensor(9.0))
+    assert part.tolist() == [0, 7, 8, 9]
+
+
+def test_a_copy_to_meta_is_nothing():
+    assert torch.zeros(2, device="xla").to("meta").device.type == "meta"
+
+
+# ---- modules ----
+
+
+def test_modules_keep_identity_and_ties():
+    m = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    m[1].weight = m[0].weight
+    w = m[0].weight
+    assert m.xla() is m
+    assert m[0].weight is m[1].weight is w and w.is_xla and type(w) is torch.nn.Parameter
+    assert m.cpu()[1].weight is w and w.device.type == "cpu"
+    assert torch.nn.Linear(2, 2, device="meta").to_empty(device="xla").weight.is_xla
+    assert not torch.__future__.get_swap_module_params_on_conversion()
+
+
+def test_modules_keep_gradients_and_dtype_changes():
+    m = torch.nn.Linear(2, 2)
+    m(torch.ones(1, 2)).sum().backward()
+    w = m.weight
+    m.to("xla", torch.float64)
+    assert m.weight is w and w.dtype == w.grad.dtype == torch.float64 and w.grad.is_xla
+    m.float()
+    assert m.weight is w and w.dtype == torch.float32 and w.is_xla
+
+
+def test_packed_sequences():
+    packed = torch.nn.utils.rnn.pack_sequence([torch.ones(3), torch.ones(2)]).xla()
+    assert packed.data.is_xla
+
+
+@pytest.mark.parametrize("cls", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+def test_recurrent_layers(cls):
+    torch.manual_seed(0)
+    results = []
+    layer = cls(3, 4, num_layers=2)
+    x = torch.randn(5, 2, 3)
+    for device in ("cpu", "xla"):
+        m = cls(3, 4, num_layers=2)
+        m.load_state_dict(layer.state_dict())
+        m.to(device)
+        y = x.detach().to(device).requires_grad_()
+        out, state = m(y)
+        (out.sum() + sum(s.pow(2).sum() for s in (state if isinstance(state, tuple) else (state,)))).backward()
+        results.append([t.cpu() for t in (out.detach(), y.grad, *(p.grad for p in m.parameters()))])
+    torch.testing.assert_close(results[1], results[0])
+
+
+def test_convolutions():
+    torch.manual_seed(0)
+    for make in (
+        lambda: torch.nn.Conv2d(3, 4, 3, padding=1, stride=2),
+        lambda: torch.nn.Conv1d(3, 3, 2, groups=3, bias=False),
+        lambda: torch.nn.ConvTranspose2d(3, 4, 3, output_padding=1, stride=2),
+    ):
+        torch.manual_seed(0)
+        m = make()
+        x = torch.randn(2, 3, 6, 6) if m.weight.dim() == 4 else torch.randn(2, 3, 6)
+        results = []
+        for device in ("cpu", "xla"):
+            m.to(device).zero_grad()
+            y = x.detach().to(device).requires_grad_()
+            m(y).pow(2).sum().backward()
+            results.append([y.grad.cpu(), *(p.grad.cpu().clone() for p in m.parameters())])
+        torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-4)
+
+
+# ---- random numbers ----
+
+
+def test_seeds():
+    draws = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        draws.append(torch.rand(4, device="xla").tolist())
+    assert draws[0] == draws[1]
+    state = torch.xla.get_rng_state()
+    a = torch.rand(4, device="xla").tolist()
+    torch.xla.set_rng_state(state)
+    assert torch.rand(4, device="xla").tolist() == a != draws[0]
+    torch.xla.manual_seed(-1)
+    torch.xla.seed()
+    torch.xla.set_rng_state_all(torch.xla.get_rng_state_all())
+
+
+def test_a_generator_of_the_cpu_draws_the_cpus_numbers():
+    g = torch.Generator().manual_seed(5)
+    want = torch.rand(3, generator=g)
+    g.manual_seed(5)
+    assert torch.equal(torch.empty(3, device="xla").uniform_(generator=g).cpu(), want)
+
+
+def test_checkpointing_restores_the_generator():
+    from torch.utils.checkpoint import checkpoint
+
+    torch.manual_seed(0)
+    x = torch.ones(64, device="xla", requires_grad=True)
+    y = checkpoint(lambda t: torch.nn.functional.dropout(t) * t, x, use_reentrant=False)
+    y.sum().backward()
+    kept = y.detach().cpu() != 0
+    assert torch.equal(x.grad.cpu() != 0, kept)
+
+
+# ---- streams ----
+
+
+def test_streams_and_events():
+    with torch.xla.stream(torch.xla.current_stream()) as s:
+        s.wait_stream(torch.xla.default_stream())
+        a, b = (torch.xla.Event(enable_timing=True) for _ in range(2))
+        a.record()
+        torch.ones(2, device="xla").add_(1)
+        s.record_event(b)
+    assert a.elapsed_time(b) >= 0 and b.query() and s.query()
+    with pytest.raises(RuntimeError, match="enable_timing"):
+        torch.xla.Event().elapsed_time(b)
+    assert torch.xla.current_stream() == torch.xla.Stream("xla:0")
+    torch.ones(2, device="xla").record_stream(torch.Stream(device="xla"))
+    torch.accelerator.synchronize()
+
+
+def test_device_module_has_what_torch_asks_for():
+    for name in (
+        "_is_in_bad_fork",
+        "manual_seed_all",
+        "device_count",
+        "get_amp_supported_dtype",
+        "get_rng_state",
+        "device",
+    ):
+        assert hasattr(torch.xla, name)
+    assert torch.xla.get_amp_supported_dtype() == [torch.bfloat16, torch.float16]
+    assert torch.xla.is_bf16_supported() and torch.xla._initialized and torch.accelerator.is_available()
+    assert torch.accelerator.current_accelerator() == torch.device("xla")
+
+
+def test_pinning_is_nothing():
+    x = torch.ones(2)
+    assert x.pin_memory() is x and not x.is_pinned() and not x.to("xla").is_pinned()
+    with pytest.raises(RuntimeError, match="pinned"):
+        torch.empty(2, device="xla", pin_memory=True)
+
+
+# ---- threads ----
+
+
+def test_backward_in_a_thread():
+    results = []
+
+    def work(scale):
+        p = torch.ones(2, device="xla", requires_grad=True)
+        (p * scale).sum().backward()
+        results.append(p.grad.tolist())
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert sorted(results) == [[i, i] for i in range(4)]
+
+
+def test_threads_may_override_run():
+    class Mine(threading.Thread):
+        def run(self):
+            self.multithreaded = torch.autograd.is_multithreading_enabled()
+
+    thread = Mine()
+    thread.start()
+    thread.join()
+    assert thread.multithreaded is False and "run" not in vars(thread)
+
+
+def test_threads_record_at_the_same_time():
+    """The core may be busy with another thread's call: the kernel waits without the GIL."""
+    errors = []
+
+    def work():
+        try:
+            x = torch.zeros(4, device="xla")
+            for _ in range(200):
+                x.add_(1)
+            if x.tolist() != [200] * 4:
+                errors.append(x.tolist())
+        except Exception as e:
+            errors.append(e)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for _ in range(5):
+        torch.xla.synchronize()
+    for t in threads:
+        t.join()
+    assert errors == []
+
+
+# ---- forks ----
+
+
+def in_child(f):
+    """Return what f returns, or the name of what it raises, in a forked child."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            text = repr(f())
+        except BaseException as e:
+            text = type(e).__name__
+        os.write(write, text.encode())
+        os._exit(0)
+    os.close(write)
+    text = b""
+    while part := os.read(read, 4096):
+        text += part
+    os.close(read)
+    os.waitpid(pid, 0)
+    return text.decode()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_gets_an_error_and_the_parent_lives_on():
+    x = torch.ones(2, device="xla")
+    for f in (
+        lambda: x + 1,
+        lambda: x.add_(1),
+        lambda: torch.zeros(1, device="xla"),
+        lambda: x.cpu(),
+        lambda: torch.ones(1).to("xla"),
+        lambda: torch.linalg.svd(x.view(2, 1)),
+        lambda: torch.xla.synchronize(),
+    ):
+        assert in_child(f) == ForkedProcessError.__name__
+    assert in_child(lambda: torch.xla._is_in_bad_fork()) == "True"
+    assert in_child(lambda: (torch.manual_seed(1), torch.rand(2).sum() > 0)[1].item()) == "True"
+
+    def drop():
+        nonlocal x
+        x = None
+        return [torch.ones(1).item() for _ in range(3)]
+
+    assert in_child(drop) == "[1.0, 1.0, 1.0]"
+    assert not torch.xla._is_in_bad_fork() and (x + 1).tolist() == [2, 2]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("workers", [0, 2])
+def test_data_loaders(workers):
+    data = torch.utils.data.TensorDataset(torch.arange(6.0))
+    loader = torch.utils.data.DataLoader(data, batch_size=2, num_workers=workers, pin_memory=True)
+    assert sum(batch.to("xla").sum().item() for (batch,) in loader) == 15
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_worker_that_uses_the_device_reports_it():
+    data = torch.utils.data.TensorDataset(torch.arange(4.0).to("xla"))
+    with pytest.raises(ForkedProcessError):
+        next(iter(torch.utils.data.DataLoader(data, batch_size=2, num_workers=1)))
+
+
+# ---- imports that cannot work ----
+
+
+def test_import_beside_torch_xla():
+    code = """
+        import sys, types
+        sys.modules["torch_xla"] = types.ModuleType("torch_xla")
+        try: import torch_go_xla
+        except ImportError as e: print(e)
+    """
+    assert "torch_xla is loaded" in run_python(code)[1]
+
+
+def test_import_beside_another_backend():
+    code = """
+        import torch
+        torch.utils.rename_privateuse1_backend("npu")
+        try: import torch_go_xla
+        except ImportError as e: print(e)
+    """
+    assert "another backend, 'npu'" in run_python(code)[1]
+
+
+def test_import_into_a_torch_that_is_too_old():
+    code = """
+        import torch
+        del torch._C._acc
+        try: import torch_go_xla
+        except ImportError as e: print(e)
+    """
+    assert "2.14 and newer" in run_python(code)[1]
+
+
+def test_import_after_tensors_and_threads():
+    code = """
+        import threading, torch
+        x = torch.ones(2, requires_grad=True); (x * 2).sum().backward()
+        import torch_go_xla
+        assert x.to("xla").tolist() == [1, 1]
+        print("done")
+    """
+    assert run_python(code)[1].strip() == "done"
+
+
+def test_exit_with_live_tensors():
+    code = """
+        import torch, torch_go_xla
+        x = torch.ones(2, device="xla"); y = x + 1
+        keep = [x.view(2, 1) for _ in range(100)]
+        print("done")
+    """
+    assert run_python(code) == (0, "done\n", "")
+
+
+def test_native_is_the_core_of_the_process():
+    assert native().device_count() >= 1

@@ -1,0 +1,235 @@
+"""A user's wrong moves: each a clear error of the class that torch raises, and the process lives."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+import torch_go_xla
+import torch_go_xla.core.xla_model as xm
+
+
+def x(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.ones(sizes, dtype=dtype, device="xla")
+
+
+# ---- devices ----
+
+
+def test_wrong_device_index() -> None:
+    with pytest.raises(RuntimeError, match=r"xla:7.*this process has 1 xla device"):
+        torch.ones(2, device="xla:7")
+    with pytest.raises(RuntimeError, match="xla:7"):
+        xm.xla_device(7)
+
+
+@pytest.mark.parametrize(
+    ("env", "cls", "words"),
+    [
+        ({"PJRT_DEVICE": "WARP"}, "ValueError", "WARP"),
+        ({"PJRT_LIBRARY_PATH": "/nowhere/libpjrt.so"}, "RuntimeError", "/nowhere/libpjrt.so"),
+        ({"PJRT_LIBRARY_PATH": __file__}, "RuntimeError", "test_bad_input.py"),
+        ({"PJRT_LIBRARY_PATH": "relative.so"}, "RuntimeError", "absolute"),
+        ({"CPU_NUM_DEVICES": "many"}, "ValueError", "CPU_NUM_DEVICES"),
+        ({"CPU_NUM_DEVICES": "0"}, "ValueError", "CPU_NUM_DEVICES"),
+    ],
+)
+def test_device_that_cannot_be_opened(ok, env, cls, words) -> None:
+    out = ok(
+        """
+import torch, torch_go_xla
+for attempt in range(2):
+    try:
+        torch.ones(2, device="xla")
+    except Exception as e:
+        print(type(e).__name__, e)
+print("alive", torch.ones(2).sum().item())
+""",
+        **env,
+    )
+    lines = out.strip().splitlines()
+    assert lines[-1] == "alive 2.0"
+    assert out.count(cls) >= 2 and words in out, out
+
+
+def test_library_without_the_entry_point(ok, tmp_path: Path) -> None:
+    source = tmp_path / "empty.c"
+    source.write_text("int nothing;\n")
+    library = tmp_path / "libempty.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    out = ok(
+        "import torch, torch_go_xla\ntry: torch.ones(2, device='xla')\nexcept RuntimeError as e: print(e)",
+        PJRT_LIBRARY_PATH=str(library),
+    )
+    assert "GetPjrtApi" in out and str(library) in out
+
+
+def test_unknown_compiler_flag(python) -> None:
+    done = python(
+        "import torch, torch_go_xla\ntry: torch.ones(2, device='xla')\nexcept RuntimeError as e: print('refused:', e)",
+        XLA_FLAGS="--xla_no_such_flag=1",
+    )
+    assert done.code == 0, done.err
+    assert "xla_no_such_flag" in done.out
+
+
+# ---- operands: the same class as torch on the CPU, at the call ----
+
+WRONG = {
+    "shapes that do not broadcast": lambda d: torch.ones(2, 3, device=d) + torch.ones(4, device=d),
+    "in place into a smaller tensor": lambda d: torch.ones(2, device=d).add_(torch.ones(2, 2, device=d)),
+    "float into int": lambda d: torch.ones(2, dtype=torch.int64, device=d).add_(1.5),
+    "matrix product": lambda d: torch.ones(2, 3, device=d) @ torch.ones(2, 3, device=d),
+    "dimension out of range": lambda d: torch.ones(2, 3, device=d).sum(5),
+    "dtype of a linear layer": lambda d: torch.nn.functional.linear(torch.ones(2, 3, device=d), torch.ones(4, 3, dtype=torch.float64, device=d)),
+    "impossible view": lambda d: torch.ones(2, 3, device=d).t().view(6),
+    "index of a dimension": lambda d: torch.ones(2, 3, device=d)[5],
+    "write to an expanded tensor": lambda d: torch.ones(1, device=d).expand(4).add_(1),
+    "bool minus bool": lambda d: torch.ones(2, dtype=torch.bool, device=d) - torch.ones(2, dtype=torch.bool, device=d),
+    "cat of nothing": lambda d: torch.cat([]) if d == "cpu" else torch.cat([]),
+    "cat of different ranks": lambda d: torch.cat([torch.ones(2, 3, device=d), torch.ones(2, device=d)]),
+    "item of several": lambda d: torch.ones(2, device=d).item(),
+    "negative size": lambda d: torch.empty(-1, device=d),
+    "where of an int": lambda d: torch.where(torch.ones(2, dtype=torch.int32, device=d), torch.ones(2, device=d), torch.ones(2, device=d)),
+    "resize of a leaf": lambda d: torch.ones(2, device=d, requires_grad=True).resize_(4),
+    "in place on a leaf": lambda d: torch.ones(2, device=d, requires_grad=True).add_(1),
+    "conv channels": lambda d: torch.nn.functional.conv2d(torch.ones(1, 3, 8, 8, device=d), torch.ones(4, 2, 3, 3, device=d)),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_operands(name: str) -> None:
+    with pytest.raises(Exception) as expected:  # noqa: PT011 (the class is what is compared)
+        WRONG[name]("cpu")
+    with pytest.raises(expected.type) as got:
+        WRONG[name]("xla")
+    assert str(got.value), "an error without words"
+
+
+def test_modified_in_place_error() -> None:
+    a = torch.ones(3, device="xla", requires_grad=True)
+    b = a * 2
+    c = b * b
+    b.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        c.sum().backward()
+
+
+def test_mixed_devices() -> None:
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+        x(3) + torch.ones(3)
+    assert (x(3) + torch.tensor(2.0)).tolist() == [3, 3, 3]  # a 0-dim CPU tensor is a number
+
+
+def test_numpy_of_a_device_tensor() -> None:
+    with pytest.raises(TypeError, match="convert xla:0 device type tensor to numpy"):
+        x(3).numpy()
+
+
+# ---- processes ----
+
+
+def test_op_in_a_forked_child(ok) -> None:
+    out = ok(
+        """
+import os, torch, torch_go_xla
+x = torch.ones(3, device="xla") + 1
+x.tolist()
+r, w = os.pipe()
+pid = os.fork()
+if pid == 0:
+    try:
+        (x + 1).tolist()
+        text = "no error"
+    except RuntimeError as e:
+        text = f"{type(e).__name__}: {e}"
+    os.write(w, text.encode())
+    os._exit(0)
+os.close(w)
+os.waitpid(pid, 0)
+print(os.read(r, 4096).decode())
+print((x + 1).tolist())
+""",
+    )
+    assert "ForkedProcessError" in out and "spawn" in out and out.strip().endswith("[3.0, 3.0, 3.0]")
+
+
+def test_dataloader_workers(ok) -> None:
+    out = ok(
+        """
+import torch, torch_go_xla
+from torch.utils.data import DataLoader, TensorDataset
+torch.ones(1, device="xla").item()
+data = TensorDataset(torch.arange(32.).view(16, 2))
+total = torch.zeros((), device="xla")
+for (batch,) in DataLoader(data, batch_size=4, num_workers=2):
+    total += batch.to("xla").sum()
+print(total.item())
+""",
+    )
+    assert out.strip() == "496.0"
+
+
+def test_ctrl_c_while_the_compiler_works() -> None:
+    """KeyboardInterrupt comes while a value is waited for, and the tensors are usable afterwards."""
+    program = textwrap.dedent("""
+        import torch, torch_go_xla
+        x = torch.ones(8, 8, device="xla")
+        x.sum().item()
+        y = x
+        for i in range(1500):
+            y = torch.sin(y @ x) + i * 0.001
+        print("ready", flush=True)
+        try:
+            y.sum().item()
+            print("done")
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+        print(x.sum().item(), flush=True)
+        import os; os._exit(0)
+    """)
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=dict(os.environ)) as p:
+        assert p.stdout is not None
+        assert p.stdout.readline().strip() == "ready"
+        time.sleep(0.7)
+        p.send_signal(signal.SIGINT)
+        rest = p.stdout.read().split()
+    assert rest[0] in ("interrupted", "done") and rest[-1] == "64.0", rest
+
+
+# ---- saving ----
+
+
+def test_save_into_a_missing_directory(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        xm.save({"x": x(3)}, tmp_path / "nowhere" / "a.pt")
+
+
+def test_save_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.pt"
+    xm.save({"x": x(3)}, path)
+    before = path.read_bytes()
+
+    class Unwilling:
+        def __reduce__(self):
+            raise ValueError("cannot be pickled")
+
+    with pytest.raises(ValueError, match="cannot be pickled"):
+        xm.save({"x": x(3) * 2, "y": Unwilling()}, path)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["a.pt"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full, a device that is always full")
+def test_save_to_a_full_disk() -> None:
+    with open("/dev/full", "wb", buffering=0) as full, pytest.raises((OSError, RuntimeError)):
+        xm.save({"x": torch.ones(100_000, device="xla")}, full)
+    assert x(2).tolist() == [1, 1]

@@ -1,0 +1,72 @@
+"""Compiled programs: one compile a graph, and a directory that later processes read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+import torch_go_xla
+import torch_go_xla.debug.metrics as met
+
+STEP = """
+import torch, torch_go_xla
+import torch_go_xla.debug.metrics as met
+x = torch.arange(12., device="xla").view(3, 4)
+print((torch.sin(x) @ x.t()).sum().item())
+print(met.counter_value("UncachedCompile") or 0, met.counter_value("PersistentCacheHit") or 0,
+      met.counter_value("PersistentCacheDeserializeFailure") or 0)
+"""
+
+
+def test_a_second_process_does_not_compile(ok, tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    first, second = (ok(STEP, XLA_PERSISTENT_CACHE_PATH=str(folder)).split() for _ in range(2))
+    assert first[0] == second[0]
+    assert int(first[1]) > 0 and int(second[1]) == 0 and int(second[2]) == int(first[1])
+
+
+def test_damaged_files_are_compiled_anew(ok, tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    first = ok(STEP, XLA_PERSISTENT_CACHE_PATH=str(folder)).split()
+    for i, file in enumerate(sorted(folder.glob("*.bin"))):
+        data = file.read_bytes()
+        file.write_bytes(data[: len(data) // 2] if i % 2 else b"x" * len(data))
+    second = ok(STEP, XLA_PERSISTENT_CACHE_PATH=str(folder)).split()
+    assert second[0] == first[0] and second[1] == first[1] and second[3] == first[1]
+
+
+def test_a_directory_that_others_can_write_to_is_refused(ok, tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    out = ok(
+        "import torch, torch_go_xla\ntry: torch.ones(1, device='xla')\nexcept RuntimeError as e: print(e)",
+        XLA_PERSISTENT_CACHE_PATH=str(tmp_path),
+    )
+    assert "0700" in out
+
+
+def test_numbers_do_not_compile_again() -> None:
+    x = torch.ones(5, device="xla")
+    torch_go_xla.sync()
+    for k in range(6):
+        (x * (3.0 + k) + (k + 0.3)).sum().item()
+    before = met.counter_value("UncachedCompile")
+    for k in range(6):
+        value = (x * (13.0 + k) + (k + 0.25)).sum().item()  # an assert would keep the intermediate tensors alive
+        assert value == 5 * (13.0 + k + k + 0.25)
+    assert met.counter_value("UncachedCompile") == before
+
+
+def test_indexing_in_a_loop_compiles_once() -> None:
+    x = torch.arange(40.0, device="xla").view(10, 4)
+    cache = torch.zeros(10, 4, device="xla")
+    torch_go_xla.sync()
+    before = None
+    for i in range(1, 10):
+        y = x[i] * 2
+        cache[i] = y
+        torch_go_xla.sync(wait=True)
+        if i == 2:
+            before = met.counter_value("UncachedCompile")
+    assert met.counter_value("UncachedCompile") == before
+    assert torch.equal(cache.cpu()[1:], x.cpu()[1:] * 2) and not cache[0].any()

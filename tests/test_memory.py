@@ -1,0 +1,147 @@
+"""Memory: nothing outlives its last object, and a training loop holds what its first steps held."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import torch_go_xla
+import torch_go_xla.core.xla_model as xm
+from torch_go_xla._core import core
+
+
+def held() -> tuple[int, int, int]:
+    """Return the bytes, the storages and the device buffers that are alive, once all that runs is done."""
+    torch_go_xla.sync(wait=True)
+    gc.collect()
+    size = torch_go_xla.live_bytes()
+    return size, int(core.raw.bindings_LiveStorages()), int(core.raw.bindings_LiveBuffers())
+
+
+def arithmetic() -> None:
+    """Compute, read, leave some of it recorded."""
+    x = torch.arange(12.0, device="xla").view(3, 4)
+    y = (x @ x.t()).relu()
+    assert y.sum().item() > 0
+    y.add_(x.sum())
+    (y * 2).t()
+
+
+def views() -> None:
+    """Write through aliases."""
+    x = torch.zeros(4, 4, device="xla")
+    rows = list(x.unbind(0))
+    for row in rows:
+        row.add_(1)
+    torch_go_xla.sync()
+    rows[0].t_() if rows[0].dim() > 1 else rows[0].mul_(3)
+    assert x.sum().item() == 24
+
+
+def training() -> None:
+    """Train with state in the optimizer, and gradients that live as long as the model."""
+    model = nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6), nn.Linear(6, 2)).to("xla")
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(3):
+        F.mse_loss(model(torch.randn(4, 6, device="xla")), torch.zeros(4, 2, device="xla")).backward()
+        optimizer.step()
+        xm.mark_step()
+
+
+def saving() -> None:
+    """Save to memory."""
+    import io
+
+    xm.save({"a": torch.ones(5, device="xla") + 1}, io.BytesIO())
+
+
+def errors() -> None:
+    """Fail at a call, and read a buffer that was given away."""
+    x = torch.ones(3, device="xla")
+    with pytest.raises(RuntimeError):
+        x @ torch.ones(4, device="xla")
+    torch_go_xla._XLAC._set_buffer_donation(x, True)
+    y = x + 1
+    torch_go_xla.sync(wait=True)
+    with pytest.raises(torch_go_xla.DonatedBufferError):
+        x.cpu()
+    assert y.tolist() == [2, 2, 2]
+
+
+def fallback() -> None:
+    """Run an op without a lowering on the CPU."""
+    x = torch.eye(3, device="xla")
+    assert torch.linalg.eigvals(x).sum().real.item() == pytest.approx(3)
+
+
+@pytest.mark.parametrize("use", [arithmetic, views, training, saving, errors, fallback], ids=lambda f: f.__name__)
+def test_nothing_outlives_its_last_object(use: Callable[[], None]) -> None:
+    torch.ones(1, device="xla").item()
+    before = held()
+    use()
+    assert held() == before
+
+
+def test_nothing_is_left_in_a_new_process(ok) -> None:
+    ok("""
+import gc, torch, torch_go_xla
+model = torch.nn.Linear(4, 4).to("xla")
+model(torch.ones(2, 4, device="xla")).sum().backward()
+torch_go_xla.sync()
+assert torch_go_xla.live_bytes() > 0
+del model
+gc.collect()
+torch_go_xla.sync(wait=True)
+assert torch_go_xla.live_bytes() == 0, torch_go_xla.live_bytes()
+assert torch_go_xla._core._raw.bindings_LiveStorages() == 0
+assert torch_go_xla._core._raw.bindings_LiveBuffers() == 0
+""")
+
+
+def test_live_bytes_are_those_of_the_shapes() -> None:
+    before = held()[0]
+    a, b = torch.zeros(100, device="xla"), torch.zeros(7, dtype=torch.int64, device="xla")
+    view = a[10:].view(9, 10)
+    assert held()[0] - before == 456
+    del a
+    assert held()[0] - before == 456, "a view holds its storage"
+    del view, b
+    assert held()[0] == before
+
+
+def test_a_dropped_graph_is_not_computed() -> None:
+    """What nobody can read any more is freed without a compilation."""
+    x = torch.ones(3, device="xla")
+    before, programs = held(), core.raw.bindings_CachedPrograms()
+    y = (x * 3).exp() @ torch.ones(3, 5, device="xla")
+    del y
+    assert held() == before
+    assert core.raw.bindings_CachedPrograms() == programs
+
+
+def test_a_long_loop_holds_what_a_short_one_holds() -> None:
+    model = nn.Sequential(nn.Linear(12, 16), nn.ReLU(), nn.Linear(16, 3)).to("xla")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    x, y = torch.randn(8, 12).to("xla"), torch.randint(0, 3, (8,)).to("xla")
+    total = torch.zeros((), device="xla")
+
+    def steps(n: int) -> tuple[int, ...]:
+        for _ in range(n):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            total.add_(loss.detach())
+            torch_go_xla.sync()
+        del loss
+        optimizer.zero_grad()
+        return (*held(), int(core.raw.bindings_CachedPrograms()))
+
+    first = steps(10)
+    assert steps(290) == first
+    assert torch.isfinite(total).item()
