@@ -56,7 +56,9 @@ def load(seed: int) -> Digits:
 
 def mlp() -> nn.Module:
     """Return 64 -> 256 -> 128 -> 10."""
-    return nn.Sequential(nn.Flatten(), nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 10))
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 10)
+    )
 
 
 def convnet() -> nn.Module:

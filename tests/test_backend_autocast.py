@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from torch_go_xla._backend import autocast
 from torch_go_xla._backend.autocast import REFUSED
 

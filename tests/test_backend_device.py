@@ -8,6 +8,7 @@ import threading
 
 import pytest
 import torch
+
 from torch_go_xla import ForkedProcessError
 from torch_go_xla._backend import core
 from torch_go_xla._backend.core import native

@@ -4,6 +4,7 @@ import warnings
 
 import pytest
 import torch
+
 from torch_go_xla._backend import fallback
 from torch_go_xla._backend.core import native
 

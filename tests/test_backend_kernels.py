@@ -5,6 +5,7 @@ import warnings
 
 import pytest
 import torch
+
 from torch_go_xla._backend import mixed, register
 from torch_go_xla._backend.core import native
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from torch_go_xla._backend import foreach, plan, schema
 
 ALL = sorted(n for n in torch._C._dispatch_get_all_op_names() if n.startswith("aten::"))

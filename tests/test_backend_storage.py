@@ -6,6 +6,7 @@ import pickle
 
 import pytest
 import torch
+
 from torch_go_xla._backend.core import native
 from torch_go_xla._backend.storage import resize_storage
 

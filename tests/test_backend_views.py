@@ -6,6 +6,7 @@ import threading
 
 import pytest
 import torch
+
 from torch_go_xla._backend.core import native
 
 handle = native().fast.handle

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 import torch
 
-import torch_go_xla
 import torch_go_xla.core.xla_model as xm
 
 
@@ -89,7 +88,9 @@ WRONG = {
     "float into int": lambda d: torch.ones(2, dtype=torch.int64, device=d).add_(1.5),
     "matrix product": lambda d: torch.ones(2, 3, device=d) @ torch.ones(2, 3, device=d),
     "dimension out of range": lambda d: torch.ones(2, 3, device=d).sum(5),
-    "dtype of a linear layer": lambda d: torch.nn.functional.linear(torch.ones(2, 3, device=d), torch.ones(4, 3, dtype=torch.float64, device=d)),
+    "dtype of a linear layer": lambda d: torch.nn.functional.linear(
+        torch.ones(2, 3, device=d), torch.ones(4, 3, dtype=torch.float64, device=d)
+    ),
     "impossible view": lambda d: torch.ones(2, 3, device=d).t().view(6),
     "index of a dimension": lambda d: torch.ones(2, 3, device=d)[5],
     "write to an expanded tensor": lambda d: torch.ones(1, device=d).expand(4).add_(1),
@@ -98,10 +99,14 @@ WRONG = {
     "cat of different ranks": lambda d: torch.cat([torch.ones(2, 3, device=d), torch.ones(2, device=d)]),
     "item of several": lambda d: torch.ones(2, device=d).item(),
     "negative size": lambda d: torch.empty(-1, device=d),
-    "where of an int": lambda d: torch.where(torch.ones(2, dtype=torch.int32, device=d), torch.ones(2, device=d), torch.ones(2, device=d)),
+    "where of an int": lambda d: torch.where(
+        torch.ones(2, dtype=torch.int32, device=d), torch.ones(2, device=d), torch.ones(2, device=d)
+    ),
     "resize of a leaf": lambda d: torch.ones(2, device=d, requires_grad=True).resize_(4),
     "in place on a leaf": lambda d: torch.ones(2, device=d, requires_grad=True).add_(1),
-    "conv channels": lambda d: torch.nn.functional.conv2d(torch.ones(1, 3, 8, 8, device=d), torch.ones(4, 2, 3, 3, device=d)),
+    "conv channels": lambda d: torch.nn.functional.conv2d(
+        torch.ones(1, 3, 8, 8, device=d), torch.ones(4, 2, 3, 3, device=d)
+    ),
 }
 
 
@@ -196,7 +201,9 @@ def test_ctrl_c_while_the_compiler_works() -> None:
         print(x.sum().item(), flush=True)
         import os; os._exit(0)
     """)
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=dict(os.environ)) as p:
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=dict(os.environ)
+    ) as p:
         assert p.stdout is not None
         assert p.stdout.readline().strip() == "ready"
         time.sleep(0.7)

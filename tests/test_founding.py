@@ -71,7 +71,9 @@ def test_a_write_through_any_alias_is_seen_by_all(name: str, donate: bool, monke
     torch_go_xla._core.call(torch_go_xla._core._raw.bindings_Configure, "XLA_ENABLE_PARAM_ALIASING", str(int(donate)))
     try:
         here, there = (torch.arange(16.0, device=d).view(4, 4) for d in ("cpu", "xla"))
-        views = [[f(t) for f in (VIEWS[name], VIEWS["detach"], VIEWS["select"], VIEWS["transpose"])] for t in (here, there)]
+        views = [
+            [f(t) for f in (VIEWS[name], VIEWS["detach"], VIEWS["select"], VIEWS["transpose"])] for t in (here, there)
+        ]
         for step, (a, b) in enumerate(zip(*views, strict=True)):
             for v in (a, b):
                 v.add_(1).mul_(step + 2)
@@ -100,7 +102,14 @@ def test_a_sync_of_one_alias_settles_the_others() -> None:
 
 def test_save_keeps_aliases(tmp_path: Path) -> None:
     weight = torch.nn.Parameter(torch.randn(4, 3, device="xla"))
-    state = {"weight": weight, "tied": weight, "row": weight.detach()[1], "turned": weight.detach().t(), "step": 3, "name": ["a", None]}
+    state = {
+        "weight": weight,
+        "tied": weight,
+        "row": weight.detach()[1],
+        "turned": weight.detach().t(),
+        "step": 3,
+        "name": ["a", None],
+    }
     with torch.no_grad():
         weight.detach().t()[0].mul_(2)
     expected = weight.detach().cpu()
@@ -146,7 +155,9 @@ def test_reading_a_donated_buffer_is_an_error_not_a_crash() -> None:
     torch_go_xla.sync(wait=True)
     assert y.tolist() == [1, 2, 3, 4]
     for read in (x.cpu, x.tolist, lambda: alias[0].item(), lambda: x * 2, lambda: xm.save([x], "/dev/null")):
-        with pytest.raises(torch_go_xla.DonatedBufferError, match=r"f32\[4\] on xla:0.*donated to the program of step \d+"):
+        with pytest.raises(
+            torch_go_xla.DonatedBufferError, match=r"f32\[4\] on xla:0.*donated to the program of step \d+"
+        ):
             read()
     x.fill_(7)
     assert alias.tolist() == [7, 7, 7, 7]

@@ -13,16 +13,16 @@ import torch_go_xla
 
 SURFACE = {
     "torch_go_xla": "device devices device_count sync step manual_seed real_devices __version__ _XLAC",
-    "torch_go_xla.core.xla_model": "xla_device mark_step wait_device_ops save get_rng_state set_rng_state optimizer_step "
-    "get_memory_info master_print is_master_ordinal unlazy xla_device_hw get_xla_supported_devices is_xla_tensor "
-    "send_cpu_data_to_device get_stablehlo xla_real_devices",
-    "torch_go_xla._XLAC": "_xla_get_cpu_tensors _functionalize_sync _xla_functionalize_sync _xla_sync_multi _xla_step_marker "
-    "_get_xla_tensors_text _get_xla_tensors_hlo _get_xla_tensors_dot _xla_wait_device_ops _get_stablehlo "
-    "_set_buffer_donation _get_buffer_donation _xla_get_devices _xla_memory_info",
+    "torch_go_xla.core.xla_model": "xla_device mark_step wait_device_ops save get_rng_state set_rng_state "
+    "optimizer_step get_memory_info master_print is_master_ordinal unlazy xla_device_hw get_xla_supported_devices "
+    "is_xla_tensor send_cpu_data_to_device get_stablehlo xla_real_devices",
+    "torch_go_xla._XLAC": "_xla_get_cpu_tensors _functionalize_sync _xla_functionalize_sync _xla_sync_multi "
+    "_xla_step_marker _get_xla_tensors_text _get_xla_tensors_hlo _get_xla_tensors_dot _xla_wait_device_ops "
+    "_get_stablehlo _set_buffer_donation _get_buffer_donation _xla_get_devices _xla_memory_info",
     "torch_go_xla.runtime": "device_type global_runtime_device_count world_size global_ordinal initialize_cache "
     "local_ordinal process_index process_count set_device_type is_bf16_supported get_num_cached_compilation_graph",
-    "torch_go_xla.debug.metrics": "metrics_report short_metrics_report counter_names counter_value metric_names metric_data "
-    "clear_all clear_counters clear_metrics executed_fallback_ops",
+    "torch_go_xla.debug.metrics": "metrics_report short_metrics_report counter_names counter_value metric_names "
+    "metric_data clear_all clear_counters clear_metrics executed_fallback_ops",
     "torch_go_xla.plugins": "DevicePlugin register_plugin",
 }
 

@@ -51,15 +51,6 @@ func upload(t testing.TB, e *Engine, data []float32, dims ...int64) tensor {
 	return tensor{h, dims}
 }
 
-func fetch(t testing.TB, e *Engine, h alias.Handle, n int) []float32 {
-	t.Helper()
-	out := make([]float32, n)
-	if err := e.Fetch(h, unsafe.Pointer(&out[0]), int64(4*n)); err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
 // call is the record of a row with its arguments and the disposition of its one result.
 func call(name string, disp []int64, args ...[]int64) []int64 {
 	op, ok := ops.Lookup(name)

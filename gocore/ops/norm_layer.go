@@ -118,9 +118,6 @@ func lowerLayerNorm(l *Lowering) {
 	l.Return(l.finish(0, y), l.finish(1, mu), l.finish(2, rstd))
 }
 
-// absent returns the shape of a result that output_mask leaves out: no elements.
-func (c *Ctx) absent(d dtype.DType) error { return c.Return(d, 0) }
-
 // omitted is the value of a result that output_mask leaves out.
 func (l *Lowering) omitted(k int) value {
 	o := l.Out(k)

@@ -86,15 +86,6 @@ func Lookup(name string) (op ir.Op, ok bool) {
 	return
 }
 
-// must is Lookup for names that this package itself relies on.
-func must(name string) ir.Op {
-	op, ok := index[name]
-	if !ok {
-		panic("ops: no row " + name)
-	}
-	return op
-}
-
 // Of is the row of an op, nil for the built-in ops of package ir.
 func Of(op ir.Op) *Row {
 	if i := int(op) - int(ir.FirstRow); i >= 0 && i < len(Table) {

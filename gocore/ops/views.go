@@ -166,14 +166,13 @@ func lowerScatterFlat(l *Lowering) {
 
 // bitcast reads the bytes of x as elements of type d; the result is flat. A bool is a byte 0 or 1.
 func bitcast(b *stablehlo.Builder, x value, d dtype.DType) value {
-	from := x.DType()
-	if from == dtype.Bool {
-		x, from = b.Convert(x, dtype.U8), dtype.U8
+	if x.DType() == dtype.Bool {
+		x = b.Convert(x, dtype.U8)
 	}
-	if from.IsComplex() { // the real and imaginary parts alternate
+	if x.DType().IsComplex() { // the real and imaginary parts alternate
 		n := x.Shape().Numel()
 		re, im := b.Reshape(b.Real(x), []int64{n, 1}), b.Reshape(b.Imag(x), []int64{n, 1})
-		x, from = b.Concatenate(1, re, im), from.ToReal()
+		x = b.Concatenate(1, re, im)
 	}
 	x = b.Reshape(x, []int64{x.Shape().Numel()})
 	to := d

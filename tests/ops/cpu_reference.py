@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
-import torch_go_xla
-import torch_go_xla.debug.metrics as metrics
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_flatten, tree_map
+
+import torch_go_xla
+import torch_go_xla.debug.metrics as metrics
 
 # Relative and absolute tolerance. Those of float32 and float64 are torch.testing's with room for another
 # order of summation; half types are compared at the size of one rounding of their own.

@@ -17,7 +17,25 @@ COMPLEX = (torch.complex64, torch.complex128)
 ALL = (*FLOATS, *INTEGERS, torch.bool, *COMPLEX)
 
 # No subnormal numbers: XLA:CPU computes with flush to zero.
-_SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, 7.25, -7.25, 100.0, -100.0, 1e-3, math.inf, -math.inf, math.nan)
+_SPECIAL = (
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    2.0,
+    -2.0,
+    3.0,
+    7.25,
+    -7.25,
+    100.0,
+    -100.0,
+    1e-3,
+    math.inf,
+    -math.inf,
+    math.nan,
+)
 
 
 def special_values(dtype: torch.dtype) -> torch.Tensor:

@@ -11,10 +11,13 @@ OPS = """
     hardshrink softshrink tanhshrink softsign threshold
 """.split()
 NAMES = [f"nn.functional.{op}" for op in OPS] + ["sigmoid", "tanh", "logit"]
-ROWS = [f"{op}{suffix}" for op in OPS for suffix in ("", "_backward")] + """
+ROWS = (
+    [f"{op}{suffix}" for op in OPS for suffix in ("", "_backward")]
+    + """
     log_sigmoid_forward log_sigmoid_backward _prelu_kernel _prelu_kernel_backward glu_jvp glu_backward_jvp logit
     logit_backward tanh_backward sigmoid_backward rrelu_with_noise rrelu_with_noise_backward
 """.split()
+)
 
 # A gradient that torch makes of several ops rounds to the half type in between on the CPU.
 CHAINS = {torch.bfloat16: (3.2e-2, 1.6e-2), torch.float16: (4e-3, 2e-3)}

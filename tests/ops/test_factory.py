@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+from cpu_reference import Batch, fallbacks, opinfos
+
 import torch_go_xla
 import torch_go_xla.debug.metrics as metrics
-from cpu_reference import Batch, fallbacks, opinfos
 
 TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.uint8)
 

@@ -4,17 +4,18 @@ import itertools
 
 import pytest
 import torch
-import torch_go_xla
 from cpu_reference import Batch, check_errors, fallbacks
 from elementwise import ALL, COMPLEX, FLOATS, INTEGERS, check_cases, check_samples, special_values
+
+import torch_go_xla
 
 ELEMENTARY = """
     exp expm1 log log1p sqrt rsqrt sin cos tan tanh asin acos atan sinh cosh asinh acosh atanh log2 log10 exp2 sigmoid
     reciprocal sinc square
 """.split()
 PARTS = """
-    neg floor ceil trunc round frac sign sgn bitwise_not abs nan_to_num logical_not isnan isinf isposinf isneginf signbit
-    isfinite isreal deg2rad rad2deg clone positive frexp
+    neg floor ceil trunc round frac sign sgn bitwise_not abs nan_to_num logical_not isnan isinf isposinf isneginf
+    signbit isfinite isreal deg2rad rad2deg clone positive frexp
 """.split()
 ARITHMETIC = """
     add sub rsub mul div floor_divide remainder fmod pow addcmul addcdiv lerp atan2 hypot nextafter logaddexp logaddexp2
@@ -24,8 +25,8 @@ INTEGRAL = """
     bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift gcd lcm __rand__ __ror__ __rxor__
 """.split()
 CHOICE = """
-    maximum minimum fmax fmin heaviside clamp clamp_min clamp_max eq ne lt le gt ge logical_and logical_or logical_xor where
-    isclose fill zero_ masked_fill
+    maximum minimum fmax fmin heaviside clamp clamp_min clamp_max eq ne lt le gt ge logical_and logical_or logical_xor
+    where isclose fill zero_ masked_fill
 """.split()
 GROUPS = {"elementary": ELEMENTARY, "parts": PARTS, "arithmetic": ARITHMETIC, "integral": INTEGRAL, "choice": CHOICE}
 
@@ -70,7 +71,21 @@ def test_special_values_of_one(dtype):
     skip = set()
     if dtype in COMPLEX:
         # branch cuts and poles, where the sign of a zero decides and torch follows the C library
-        skip = {"log", "log2", "log10", "log1p", "asin", "acos", "atan", "asinh", "acosh", "atanh", "tan", "tanh", "sigmoid"}
+        skip = {
+            "log",
+            "log2",
+            "log10",
+            "log1p",
+            "asin",
+            "acos",
+            "atan",
+            "asinh",
+            "acosh",
+            "atanh",
+            "tan",
+            "tanh",
+            "sigmoid",
+        }
         skip |= {"reciprocal", "rsqrt", "sqrt", "sinc"}
     for name in [*ELEMENTARY, *PARTS]:
         function = getattr(torch, name)
@@ -84,9 +99,9 @@ def test_special_values_of_one(dtype):
 
 
 PAIRS = """
-    add sub mul div floor_divide remainder fmod pow atan2 hypot nextafter logaddexp logaddexp2 xlogy copysign maximum minimum
-    fmax fmin eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor bitwise_left_shift
-    bitwise_right_shift gcd lcm heaviside
+    add sub mul div floor_divide remainder fmod pow atan2 hypot nextafter logaddexp logaddexp2 xlogy copysign maximum
+    minimum fmax fmin eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor
+    bitwise_left_shift bitwise_right_shift gcd lcm heaviside
 """.split()
 
 
@@ -108,7 +123,9 @@ def test_special_values_of_two(dtype):
     batch.check()
 
 
-@pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "pow", "maximum", "eq", "lt", "bitwise_and", "atan2", "floor_divide"])
+@pytest.mark.parametrize(
+    "name", ["add", "sub", "mul", "div", "pow", "maximum", "eq", "lt", "bitwise_and", "atan2", "floor_divide"]
+)
 def test_promotion(name):
     function = getattr(torch, name)
     numbers = (True, 2, 2.5, 2j)

@@ -4,9 +4,10 @@ import math
 
 import pytest
 import torch
-import torch_go_xla
 from cpu_reference import check_errors, fallbacks
 from elementwise import check_cases
+
+import torch_go_xla
 
 N = 40_000
 XLA = "xla"
@@ -17,10 +18,15 @@ def seeded():
     """Every test draws the same numbers each time; none comes from the CPU."""
     torch.manual_seed(2024)
     yield
-    assert fallbacks("""
+    assert (
+        fallbacks(
+            """
         uniform normal_functional normal_ normal bernoulli exponential geometric cauchy log_normal random native_dropout
         randperm multinomial poisson binomial _standard_gamma _sample_dirichlet rrelu_with_noise native_dropout_backward
-    """.split()) == []
+    """.split()
+        )
+        == []
+    )
 
 
 def empty(dtype=torch.float32):
@@ -158,7 +164,9 @@ def test_multinomial():
     weights = torch.tensor([1.0, 2.0, 0.0, 7.0], device=XLA)
     for replacement in (True, False):
         shape = (N,) if replacement else (N, 1)
-        drawn = torch.multinomial(weights if replacement else weights.expand(N, 4), N if replacement else 1, replacement)
+        drawn = torch.multinomial(
+            weights if replacement else weights.expand(N, 4), N if replacement else 1, replacement
+        )
         assert drawn.shape == shape
         share = torch.bincount(drawn.cpu().flatten(), minlength=4).double() / N
         assert ((share - torch.tensor([0.1, 0.2, 0.0, 0.7])).abs() < 6 * math.sqrt(0.21 / N)).all()

@@ -47,7 +47,9 @@ def test_ranges():
     """Every range of the piecewise approximations, and the values between and beyond."""
     batch = Batch({torch.float64: (1e-7, 1e-9)})
     inf, nan = float("inf"), float("nan")
-    x = torch.cat([torch.linspace(-12, 12, 97), torch.tensor([-60.0, -27.0, 25.0, 60.0, 1e-6, inf, -inf, nan])]).double()
+    x = torch.cat(
+        [torch.linspace(-12, 12, 97), torch.tensor([-60.0, -27.0, 25.0, 60.0, 1e-6, inf, -inf, nan])]
+    ).double()
     for name in """
         airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_i0 modified_bessel_i1 modified_bessel_k0
         modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1 spherical_bessel_j0 i0 i0e i1 i1e erfcx
@@ -55,7 +57,9 @@ def test_ranges():
     """.split():
         batch.add(name, getattr(torch.special, name), x)
     batch.add("lgamma", torch.lgamma, x)
-    p = torch.tensor([-0.1, 0.0, 1e-300, 1e-20, 1e-10, 0.01, 0.135, 0.136, 0.5, 0.864, 0.866, 0.99, 1.0, 1.1, nan]).double()
+    p = torch.tensor(
+        [-0.1, 0.0, 1e-300, 1e-20, 1e-10, 0.01, 0.135, 0.136, 0.5, 0.864, 0.866, 0.99, 1.0, 1.1, nan]
+    ).double()
     batch.add("ndtri", torch.special.ndtri, p)
     batch.add("erfinv", torch.erfinv, p)
     batch.check()
@@ -90,7 +94,9 @@ def test_gamma_family():
     for n in range(4):
         batch.add(f"polygamma {n}", lambda q, n=n: torch.polygamma(n, q), q)
     batch.check()
-    check_cases([lambda: torch.polygamma(-1, torch.ones(2)), lambda: torch.polygamma(2, torch.ones(2, dtype=torch.complex64))])
+    check_cases(
+        [lambda: torch.polygamma(-1, torch.ones(2)), lambda: torch.polygamma(2, torch.ones(2, dtype=torch.complex64))]
+    )
 
 
 def test_sample_gradients():

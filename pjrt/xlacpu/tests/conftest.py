@@ -86,8 +86,7 @@ def lapack_of(python):
     if "XLACPU_LAPACK" in os.environ:
         return os.environ["XLACPU_LAPACK"]
     code = (
-        "import scipy_openblas32 as s, pathlib;"
-        "print(next(pathlib.Path(s.get_lib_dir()).glob('libscipy_openblas.so*')))"
+        "import scipy_openblas32 as s, pathlib;print(next(pathlib.Path(s.get_lib_dir()).glob('libscipy_openblas.so*')))"
     )
     done = subprocess.run([python, "-c", code], capture_output=True, text=True)
     return done.stdout.strip() if done.returncode == 0 else None

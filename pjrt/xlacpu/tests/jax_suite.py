@@ -20,7 +20,8 @@ import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 from jax import lax  # noqa: E402
-from jax.sharding import Mesh, NamedSharding, PartitionSpec as P  # noqa: E402
+from jax.sharding import Mesh, NamedSharding  # noqa: E402
+from jax.sharding import PartitionSpec as P  # noqa: E402
 
 try:
     from jax import shard_map
@@ -161,8 +162,17 @@ def gather_and_scatter():
 @feature
 def reductions():
     x = normal(7, 30)
-    return (x.sum(), x.mean(0), x.std(1), x.argmax(1), jnp.cumsum(x, 1), jnp.cumprod(x, 0),
-            jax.nn.logsumexp(x, 1), jnp.median(x), jnp.percentile(x, 30.0))
+    return (
+        x.sum(),
+        x.mean(0),
+        x.std(1),
+        x.argmax(1),
+        jnp.cumsum(x, 1),
+        jnp.cumprod(x, 0),
+        jax.nn.logsumexp(x, 1),
+        jnp.median(x),
+        jnp.percentile(x, 30.0),
+    )
 
 
 @feature
@@ -174,17 +184,35 @@ def contractions():
 @feature
 def strings_of_ops():
     x = normal(3, 8)
-    return (jnp.concatenate([x, x[:, ::-1]]), jnp.pad(x, 2, mode="reflect"), jnp.roll(x, 3, 1),
-            jnp.where(x > 0, x, -1), jnp.clip(x, -0.5, 0.5), jnp.searchsorted(jnp.sort(x[0]), x[1]),
-            jnp.unique(jnp.round(x), size=4), jnp.histogram(x, 5)[0], jnp.convolve(x[0], x[1]))
+    return (
+        jnp.concatenate([x, x[:, ::-1]]),
+        jnp.pad(x, 2, mode="reflect"),
+        jnp.roll(x, 3, 1),
+        jnp.where(x > 0, x, -1),
+        jnp.clip(x, -0.5, 0.5),
+        jnp.searchsorted(jnp.sort(x[0]), x[1]),
+        jnp.unique(jnp.round(x), size=4),
+        jnp.histogram(x, 5)[0],
+        jnp.convolve(x[0], x[1]),
+    )
 
 
 @feature
 def special_functions():
     x = jnp.abs(normal(50)) + 0.1
     s = jax.scipy.special
-    return (s.erf(x), s.gammaln(x), s.digamma(x), s.i0(x), s.ndtri(x / 10), s.betainc(x, x + 1, x / 10),
-            jnp.sinc(x), jax.nn.gelu(x), jax.nn.softmax(x), jax.nn.softplus(x))
+    return (
+        s.erf(x),
+        s.gammaln(x),
+        s.digamma(x),
+        s.i0(x),
+        s.ndtri(x / 10),
+        s.betainc(x, x + 1, x / 10),
+        jnp.sinc(x),
+        jax.nn.gelu(x),
+        jax.nn.softmax(x),
+        jax.nn.softplus(x),
+    )
 
 
 # ----- types
@@ -245,8 +273,13 @@ def convolution():
         return lax.conv_general_dilated(x, k, strides, "SAME", dimension_numbers=numbers, **options)
 
     grads = jax.grad(lambda x, k: jnp.sum(f(x, k) ** 2), argnums=(0, 1))(x, k)
-    return (f(x, k), f(x, k, (2, 2)), f(x, k, rhs_dilation=(2, 2)), grads,
-            f(x, normal(3, 3, 1, 8, seed=2), feature_group_count=4))
+    return (
+        f(x, k),
+        f(x, k, (2, 2)),
+        f(x, k, rhs_dilation=(2, 2)),
+        grads,
+        f(x, normal(3, 3, 1, 8, seed=2), feature_group_count=4),
+    )
 
 
 @feature
@@ -260,9 +293,17 @@ def pooling():
 def random():
     key = jax.random.key(3)
     r = jax.random
-    return (r.normal(key, (9,)), r.uniform(key, (9,)), r.randint(key, (9,), 0, 100), r.permutation(key, 12),
-            r.categorical(key, normal(4, 6)), r.gamma(key, 2.0, (9,)), r.bernoulli(key, 0.4, (9,)),
-            r.truncated_normal(key, -1, 1, (9,)), r.split(key, 3)[1].dtype is not None)
+    return (
+        r.normal(key, (9,)),
+        r.uniform(key, (9,)),
+        r.randint(key, (9,), 0, 100),
+        r.permutation(key, 12),
+        r.categorical(key, normal(4, 6)),
+        r.gamma(key, 2.0, (9,)),
+        r.bernoulli(key, 0.4, (9,)),
+        r.truncated_normal(key, -1, 1, (9,)),
+        r.split(key, 3)[1].dtype is not None,
+    )
 
 
 # ----- linear algebra: what is unique, or a reconstruction
@@ -297,9 +338,12 @@ def linalg_triangular_solve():
     def f(t):
         low, b = jnp.tril(_positive(t)), normal(2, 6, 3, seed=5, dtype=t)
         solve = functools.partial(lax.linalg.triangular_solve, low)
-        return (solve(b, left_side=True, lower=True), solve(b, left_side=True, lower=True, transpose_a=True),
-                solve(b, left_side=True, lower=True, transpose_a=True, conjugate_a=True),
-                solve(jnp.swapaxes(b, -1, -2), left_side=False, lower=True))
+        return (
+            solve(b, left_side=True, lower=True),
+            solve(b, left_side=True, lower=True, transpose_a=True),
+            solve(b, left_side=True, lower=True, transpose_a=True, conjugate_a=True),
+            solve(jnp.swapaxes(b, -1, -2), left_side=False, lower=True),
+        )
 
     return _each_type(f)
 
@@ -308,8 +352,12 @@ def linalg_triangular_solve():
 def linalg_lu():
     def f(t):
         x = normal(2, 6, 4, dtype=t)
-        return (*lax.linalg.lu(x), jnp.linalg.det(_square(t)), jnp.linalg.inv(_square(t)),
-                jnp.linalg.solve(_square(t), normal(2, 6, 2, dtype=t)))
+        return (
+            *lax.linalg.lu(x),
+            jnp.linalg.det(_square(t)),
+            jnp.linalg.inv(_square(t)),
+            jnp.linalg.solve(_square(t), normal(2, 6, 2, dtype=t)),
+        )
 
     return _each_type(f)
 
@@ -346,8 +394,13 @@ def linalg_svd():
         x = normal(2, 7, 4, dtype=t)
         u, s, vh = jnp.linalg.svd(x, full_matrices=False)
         full = jnp.linalg.svd(x, full_matrices=True)
-        return ((u * s[..., None, :].astype(t)) @ vh, s, jnp.linalg.svd(x, compute_uv=False),
-                jnp.conj(jnp.swapaxes(full[0], -1, -2)) @ full[0], jnp.linalg.pinv(x))
+        return (
+            (u * s[..., None, :].astype(t)) @ vh,
+            s,
+            jnp.linalg.svd(x, compute_uv=False),
+            jnp.conj(jnp.swapaxes(full[0], -1, -2)) @ full[0],
+            jnp.linalg.pinv(x),
+        )
 
     return _each_type(f)
 
@@ -377,21 +430,34 @@ def linalg_schur_and_hessenberg():
 def linalg_tridiagonal():
     d, off, b = jnp.abs(normal(5)) + 3, normal(5, seed=1), normal(5, 2, seed=2)
     lower, upper = off.at[0].set(0), off.at[-1].set(0)
-    return lax.linalg.tridiagonal_solve(lower, d, upper, b), jax.scipy.linalg.eigh_tridiagonal(d, off[:4], eigvals_only=True)
+    return lax.linalg.tridiagonal_solve(lower, d, upper, b), jax.scipy.linalg.eigh_tridiagonal(
+        d, off[:4], eigvals_only=True
+    )
 
 
 @feature
 def linalg_the_rest():
     x = _square("float32")[0]
-    return (jax.scipy.linalg.expm(x), jnp.linalg.slogdet(x), jnp.linalg.matrix_power(x, 3), jnp.linalg.norm(x, 2),
-            jnp.linalg.lstsq(normal(9, 6), normal(9, 2, seed=3))[0], jnp.linalg.matrix_rank(x), jnp.linalg.cond(x))
+    return (
+        jax.scipy.linalg.expm(x),
+        jnp.linalg.slogdet(x),
+        jnp.linalg.matrix_power(x, 3),
+        jnp.linalg.norm(x, 2),
+        jnp.linalg.lstsq(normal(9, 6), normal(9, 2, seed=3))[0],
+        jnp.linalg.matrix_rank(x),
+        jnp.linalg.cond(x),
+    )
 
 
 @feature
 def linalg_gradients():
     x = _positive("float32")
-    return (jax.grad(lambda x: jnp.linalg.cholesky(x).sum())(x), jax.grad(lambda x: jnp.linalg.inv(x).sum())(x),
-            jax.grad(lambda x: jnp.linalg.slogdet(x)[1].sum())(x), jax.grad(lambda x: jnp.linalg.eigvalsh(x)[..., 0].sum())(x))
+    return (
+        jax.grad(lambda x: jnp.linalg.cholesky(x).sum())(x),
+        jax.grad(lambda x: jnp.linalg.inv(x).sum())(x),
+        jax.grad(lambda x: jnp.linalg.slogdet(x)[1].sum())(x),
+        jax.grad(lambda x: jnp.linalg.eigvalsh(x)[..., 0].sum())(x),
+    )
 
 
 @feature
@@ -429,8 +495,13 @@ def ahead_of_time():
     compiled = lowered.compile()
     cost, memory = compiled.cost_analysis(), compiled.memory_analysis()
     cost = cost[0] if isinstance(cost, list) else cost
-    return (compiled(normal(8)), "HloModule" in compiled.as_text(), cost["flops"] > 0,
-            memory.argument_size_in_bytes, memory.output_size_in_bytes)
+    return (
+        compiled(normal(8)),
+        "HloModule" in compiled.as_text(),
+        cost["flops"] > 0,
+        memory.argument_size_in_bytes,
+        memory.output_size_in_bytes,
+    )
 
 
 @feature
@@ -495,7 +566,7 @@ def sharded_donation():
     return y, x.is_deleted()
 
 
-def _mapped(function, in_specs=P("x"), out_specs=P("x")):
+def _mapped(function, in_specs=P("x"), out_specs=P("x")):  # noqa: B008  a PartitionSpec is immutable
     f = shard_map(function, mesh=mesh("x"), in_specs=in_specs, out_specs=out_specs)
     return jax.jit(f)(normal(16, 16))
 

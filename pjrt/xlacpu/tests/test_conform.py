@@ -5,7 +5,6 @@ import os
 import subprocess
 
 import pytest
-
 from conftest import pythons_with
 
 PYTHONS = pythons_with("pypjrt")
@@ -26,9 +25,19 @@ def test_conformance(tensorflow, plugin, clean_environment, tmp_path):
     )
     names = ("libtensorflow_framework.so.2", "libtensorflow_cc.so.2")
     done = subprocess.run(
-        [PYTHONS[0], "-c", code, *(os.fspath(tensorflow / n) for n in names),
-         os.fspath(plugin), "--json", os.fspath(report)],
-        capture_output=True, text=True, env=clean_environment, timeout=600,
+        [
+            PYTHONS[0],
+            "-c",
+            code,
+            *(os.fspath(tensorflow / n) for n in names),
+            os.fspath(plugin),
+            "--json",
+            os.fspath(report),
+        ],
+        capture_output=True,
+        text=True,
+        env=clean_environment,
+        timeout=600,
     )
     assert report.exists(), done.stdout[-2000:] + done.stderr[-2000:]
     results = json.loads(report.read_text())

@@ -6,7 +6,6 @@ import re
 import subprocess
 
 import pytest
-
 from conftest import lapack_of, pythons_with
 
 np = pytest.importorskip("numpy", reason="numpy is not installed")
@@ -20,9 +19,7 @@ TOLERANCE = {"float32": 2e-5, "complex64": 2e-5, "float64": 1e-12, "complex128":
 
 
 def run_suite(python, output, env):
-    done = subprocess.run(
-        [python, str(SUITE), str(output)], capture_output=True, text=True, env=env, timeout=900
-    )
+    done = subprocess.run([python, str(SUITE), str(output)], capture_output=True, text=True, env=env, timeout=900)
     assert done.returncode == 0, f"died with {done.returncode}:\n{done.stderr[-4000:]}"
     with np.load(output) as results:
         return dict(results)
@@ -96,9 +93,7 @@ def test_the_plugin_ran(runs, python):
     assert str(ours["platform_version"]) != str(theirs["platform_version"])
 
 
-def test_linear_algebra_without_lapack_says_what_to_set(
-    tensorflow, plugin, clean_environment, tmp_path
-):
+def test_linear_algebra_without_lapack_says_what_to_set(tensorflow, plugin, clean_environment, tmp_path):
     python = PYTHONS[0]
     if python is None:
         pytest.skip("jax is not importable: set XLACPU_JAX_PYTHON")
@@ -117,7 +112,10 @@ def test_linear_algebra_without_lapack_says_what_to_set(
     )
     done = subprocess.run(
         [python, "-c", code, *(os.fspath(tensorflow / n) for n in names)],
-        capture_output=True, text=True, env=env, timeout=300,
+        capture_output=True,
+        text=True,
+        env=env,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     assert "PJRT_XLA_CPU_LAPACK_LIBRARY" in done.stdout

@@ -12,9 +12,7 @@ def readelf(plugin, option):
 
 
 def test_exports_two_functions_alone(plugin):
-    done = subprocess.run(
-        ["nm", "-D", "--defined-only", plugin], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run(["nm", "-D", "--defined-only", plugin], capture_output=True, text=True, check=True)
     names = {line.split()[-1] for line in done.stdout.splitlines()}
     assert names == {"GetPjrtApi", "XlaCpuPlugin_Vet"}
 
@@ -38,11 +36,7 @@ def run_python(code, *arguments, env):
 
 
 def test_without_its_libraries_loading_fails_cleanly(plugin, clean_environment):
-    code = (
-        "import ctypes, sys\n"
-        "try: ctypes.CDLL(sys.argv[1])\n"
-        "except OSError as e: print(e)\n"
-    )
+    code = "import ctypes, sys\ntry: ctypes.CDLL(sys.argv[1])\nexcept OSError as e: print(e)\n"
     done = run_python(code, plugin, env=clean_environment)
     assert done.returncode == 0
     assert "libtensorflow_cc.so.2" in done.stdout

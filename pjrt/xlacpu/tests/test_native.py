@@ -1,7 +1,7 @@
 """The compiled tests of the C API, one pytest case each."""
 
-import re
 import pathlib
+import re
 import subprocess
 
 import pytest
@@ -42,9 +42,7 @@ def test_case(results, name):
 
 
 def run_one(native, tensorflow, plugin, env, case):
-    return subprocess.run(
-        [native, tensorflow, plugin, case], capture_output=True, text=True, env=env, timeout=120
-    )
+    return subprocess.run([native, tensorflow, plugin, case], capture_output=True, text=True, env=env, timeout=120)
 
 
 def test_start_up_writes_nothing(native, tensorflow, plugin, clean_environment):
@@ -52,20 +50,14 @@ def test_start_up_writes_nothing(native, tensorflow, plugin, clean_environment):
     assert (done.returncode, done.stdout, done.stderr) == (0, "ok program_runs\n", "")
 
 
-def test_loading_a_serialized_program_writes_nothing(
-    native, tensorflow, plugin, clean_environment
-):
+def test_loading_a_serialized_program_writes_nothing(native, tensorflow, plugin, clean_environment):
     case = "serialized_program_runs_again"
     done = run_one(native, tensorflow, plugin, clean_environment, case)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"ok {case}\n", "")
 
 
-@pytest.mark.parametrize(
-    "flags", ["--xla_no_such_flag=1", "--xla_cpu_multi_thread_eigen=banana", "/no/such/file"]
-)
-def test_bad_flags_are_errors_and_end_no_process(
-    native, tensorflow, plugin, clean_environment, flags
-):
+@pytest.mark.parametrize("flags", ["--xla_no_such_flag=1", "--xla_cpu_multi_thread_eigen=banana", "/no/such/file"])
+def test_bad_flags_are_errors_and_end_no_process(native, tensorflow, plugin, clean_environment, flags):
     env = dict(clean_environment, XLA_FLAGS=flags)
     done = run_one(native, tensorflow, plugin, env, "program_runs")
     assert done.returncode == 1  # a failed expectation, not a signal
