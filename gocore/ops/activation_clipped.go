@@ -1,7 +1,9 @@
 package ops
 
 import (
+	"fmt"
 	"math"
+	"strings"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
@@ -97,16 +99,16 @@ func shrink(b *stablehlo.Builder, x, v, by value) value {
 }
 
 func checkLambda(c *Ctx) error {
-	if n, ok := c.Number(1); ok && n.Float() < 0 {
-		return errs.New(errs.Runtime, "lambda must be greater or equal to 0, but found to be %g.", n.Float())
+	d := c.In(0).DType
+	if n, ok := c.Number(1); ok && d.IsFloat() && !(n.Float() >= 0 && n.Float() <= highest(d)) {
+		found := strings.TrimPrefix(strings.ToLower(fmt.Sprintf("%.6g", n.Float())), "+")
+		return errs.New(errs.Runtime, "lambda must be in range [0, %.6g] for input dtype %s, but found %s", highest(d), d.C10(), found)
 	}
 	return nil
 }
 
 func inferHardtanh(c *Ctx) error {
 	s := c.In(0)
-	lo, _ := c.Number(1)
-	hi, _ := c.Number(2)
 	switch {
 	case s.DType == dtype.Bool:
 		return errs.New(errs.NotImpl, "Bool inputs not supported for hardtanh")
@@ -114,8 +116,6 @@ func inferHardtanh(c *Ctx) error {
 		return errs.New(errs.NotImpl, "clamp is not supported for complex types")
 	case s.DType.IsF8():
 		return notFor("clamp_scalar_cpu", s.DType)
-	case s.DType == dtype.U8 && (lo.Int() < 0 || hi.Int() < 0):
-		return errs.New(errs.Runtime, "cannot do hardtanh on an unsigned type with negative limits")
 	}
 	return c.ReturnLike(s)
 }

@@ -54,10 +54,8 @@ func (c *Ctx) fits(i int, d dtype.DType) error {
 			limit := math.Ldexp(1, 8*d.Size()-1)
 			bad = bad || !(f >= -limit && f < limit)
 		}
-	case d == dtype.F32 || d == dtype.C64:
-		bad = bad || math.Abs(f) > math.MaxFloat32 && !math.IsInf(f, 0)
-	case d == dtype.F16:
-		bad = bad || math.Abs(f) > 65504 && !math.IsInf(f, 0)
+	case d == dtype.F16 || d == dtype.BF16 || d == dtype.F32 || d == dtype.C64:
+		bad = bad || math.Abs(f) > highest(d.ToReal()) && !math.IsInf(f, 0)
 	}
 	if bad {
 		return errs.New(errs.Runtime, "value cannot be converted to type %s without overflow", scalarTypeName(d))
@@ -76,8 +74,6 @@ func scalarTypeName(d dtype.DType) string {
 		return "float"
 	case dtype.F64:
 		return "double"
-	case dtype.F16, dtype.BF16:
-		return "at::" + d.C10()
 	}
 	return cppName(d)
 }

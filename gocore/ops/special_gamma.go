@@ -89,7 +89,8 @@ func hurwitz(b *stablehlo.Builder, x, q value) value {
 	unit := m.c(1)
 	minus := b.Negate(x)
 	pole := b.And(upTo(b, q, 0), b.Compare(q, b.Floor(q), stablehlo.EQ))
-	bad := b.Or(below(b, x, 1), b.And(upTo(b, q, 0), b.Compare(x, b.Floor(x), stablehlo.NE)))
+	split := b.And(upTo(b, q, 0), b.Compare(x, b.Floor(x), stablehlo.NE))
+	bad := b.Or(below(b, x, 1), split)
 	a, sum := q, b.Power(q, minus)
 	term := sum
 	for range 9 {
@@ -107,6 +108,7 @@ func hurwitz(b *stablehlo.Builder, x, q value) value {
 			return []value{more, b.Select(v[0], next, v[1]), b.Select(v[0], t, v[2]), b.Select(v[0], b.Add(v[3], t), v[3])}
 		})
 	a, term, sum = v[1], v[2], v[3]
+	last := term
 	y := m.sub(m.add(sum, m.div(m.mul(term, a), m.plus(-1, x))), m.scale(0.5, term))
 	rising := unit
 	for i, number := range bernoulli2k {
@@ -117,10 +119,14 @@ func hurwitz(b *stablehlo.Builder, x, q value) value {
 		rising = m.mul(rising, m.plus(k+1, x))
 		term = m.div(term, a)
 	}
-	y = b.Select(pole, m.c(math.Inf(1)), y)
-	y = b.Select(bad, m.c(math.NaN()), y)
-	y = b.Select(b.Compare(x, unit, stablehlo.EQ), m.c(math.Inf(1)), y)
-	return b.Select(b.Compare(q, q, stablehlo.NE), q, y)
+	// the sum is exact where its last term does not count: the rest would be inf·0 for an infinite x
+	y = b.Select(below(b, b.Abs(b.Divide(last, sum)), epsilon), sum, y)
+	// in torch's order: a pole counts before a bad exponent, x = 1 before all
+	inf, nan := m.c(math.Inf(1)), m.c(math.NaN())
+	y = b.Select(b.Or(split, b.Compare(q, q, stablehlo.NE)), nan, y)
+	y = b.Select(pole, inf, y)
+	y = b.Select(below(b, x, 1), nan, y)
+	return b.Select(b.Compare(x, unit, stablehlo.EQ), inf, y)
 }
 
 // bernoulli2k are B₂ₖ/(2k)! for k = 1 to 12.
@@ -146,11 +152,11 @@ func gammaInc(b *stablehlo.Builder, a, x value, upper bool) value {
 	bad := b.Or(below(b, x, 0), below(b, a, 0))
 	bad = b.Or(bad, b.And(b.Compare(a, none, stablehlo.EQ), b.Not(b.Compare(x, none, stablehlo.GT))))
 	bad = b.Or(bad, b.And(b.Compare(a, inf, stablehlo.EQ), b.Compare(x, inf, stablehlo.EQ)))
-	bad = b.Or(bad, b.Or(b.Compare(a, a, stablehlo.NE), b.Compare(x, x, stablehlo.NE)))
-	// at the edges of the domain P is 0 or 1
+	// at the edges of the domain P is 0 or 1, whatever the other argument is
 	toZero := b.Or(b.Compare(x, none, stablehlo.EQ), b.Compare(a, inf, stablehlo.EQ))
 	toOne := b.Or(b.Compare(a, none, stablehlo.EQ), b.Compare(x, inf, stablehlo.EQ))
-	edge := b.Or(b.Or(bad, toZero), toOne)
+	unknown := b.Or(b.Compare(a, a, stablehlo.NE), b.Compare(x, x, stablehlo.NE))
+	edge := b.Or(b.Or(bad, unknown), b.Or(toZero, toOne))
 	a, x = b.Select(edge, unit, a), b.Select(edge, unit, x)
 
 	factor := b.Exponential(b.Subtract(b.Subtract(b.Multiply(a, b.Log(x)), x), b.Lgamma(a)))
@@ -165,8 +171,10 @@ func gammaInc(b *stablehlo.Builder, a, x value, upper bool) value {
 	} else {
 		y = b.Select(tail, b.Subtract(unit, q), p)
 	}
+	nan := b.ConstLike(a, math.NaN())
+	y = b.Select(unknown, nan, y)
 	y = b.Select(toZero, atZero, b.Select(toOne, atOne, y))
-	return b.Select(bad, b.ConstLike(a, math.NaN()), y)
+	return b.Select(bad, nan, y)
 }
 
 // gammaIterations bounds the loops of the incomplete gamma functions, as torch's do.
