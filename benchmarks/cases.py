@@ -2,7 +2,8 @@
 
 A case is a function of the subject and of whether it shall be quick. It returns a function that does the work of
 one sample, waits for it, and leaves everything as it was, and the number of units in that work. `SPECS` says in
-what unit a time is printed and how many samples are wanted. Cases with ``fresh`` need a new process per sample.
+what unit a time is printed and how many samples are wanted. Cases with ``fresh`` need a new process per sample. The
+work of a case in MB returns its figure itself.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from .subjects import Subject
@@ -24,7 +26,7 @@ class Spec:
     """How a case is measured and printed."""
 
     title: str
-    unit: str  # us, ms or s
+    unit: str  # us, ms, s or MB
     samples: int
     quick_samples: int
     fresh: bool = False
@@ -44,6 +46,7 @@ SPECS = {
     "gpt": Spec("training step of a GPT, 8 x 128 words (quick: 2 x 32)", "ms", 7, 3),
     "resnet": Spec("training step of a ResNet-18, 32 images (quick: 4)", "ms", 5, 2),
     "save": Spec("saving 200 MB", "ms", 9, 3),
+    "save-memory": Spec("peak of host memory while saving 200 MB, beyond what was used before", "MB", 5, 1),
     "to-device": Spec("256 MB to the device", "ms", 11, 3),
     "to-host": Spec("256 MB from the device", "ms", 11, 3),
     "item": Spec(".item() of a computed value", "us", 15, 5),
@@ -184,8 +187,8 @@ def first_step(s: Subject, quick: bool) -> Sample:
     return lambda: _step(s, "mlp", quick)().item(), 1
 
 
-def save(s: Subject, quick: bool) -> Sample:
-    """Save fifty tensors of a million numbers."""
+def _saver(s: Subject) -> Callable[[], None]:
+    """Return a function that saves fifty tensors of a million numbers."""
     import torch
 
     tensors = {f"p{i}": torch.randn(1 << 20, device=s.device) for i in range(50)}
@@ -199,7 +202,32 @@ def save(s: Subject, quick: bool) -> Sample:
     def sample(folder: Any = folder) -> None:  # holds the folder
         write(tensors, path)
 
+    return sample
+
+
+def save(s: Subject, quick: bool) -> Sample:
+    """Save fifty tensors of a million numbers."""
+    return _saver(s), 1
+
+
+def save_memory(s: Subject, quick: bool) -> Sample:
+    """Save fifty tensors of a million numbers and return by how many bytes the resident memory grew at its peak."""
+    work = _saver(s)
+    work()
+
+    def sample() -> float:
+        Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+        before = _status("VmRSS")
+        work()
+        return _status("VmHWM") - before
+
     return sample, 1
+
+
+def _status(name: str) -> float:
+    """Return a figure of this process in bytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024.0 for line in lines if line.startswith(name + ":"))
 
 
 def to_device(s: Subject, quick: bool) -> Sample:
@@ -281,6 +309,7 @@ CASES: dict[str, Case] = {
     "gpt": training("gpt", 10, 3),
     "resnet": training("resnet", 4, 1),
     "save": save,
+    "save-memory": save_memory,
     "to-device": to_device,
     "to-host": to_host,
     "item": item,

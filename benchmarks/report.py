@@ -14,10 +14,10 @@ from typing import Any
 from .cases import SPECS
 from .subjects import REFERENCE
 
-# Seconds by case and subject.
+# Seconds (bytes, for a case in MB) by case and subject.
 Times = dict[str, dict[str, list[float]]]
 
-_SCALE = {"us": 1e6, "ms": 1e3, "s": 1.0}
+_SCALE = {"us": 1e6, "ms": 1e3, "s": 1.0, "MB": 1e-6}
 _BAR, _LABEL, _WIDTH = 16, 330, 860
 _COLORS = ("#4878cf", "#d65f5f", "#6acc65", "#b47cc7")
 

@@ -1,6 +1,7 @@
 """The process of one subject: reads requests from stdin, one JSON object a line, and answers on stdout.
 
-``{"open": CASE, "quick": BOOL}`` sets a case up, ``{"sample": true}`` measures one sample in seconds per unit, and
+``{"open": CASE, "quick": BOOL}`` sets a case up, ``{"sample": true}`` measures one sample in seconds (or bytes) per
+unit, and
 ``{"close": true}`` drops the case. Answers are ``{"ok": VALUE}`` or ``{"error": TEXT}``.
 """
 
@@ -25,20 +26,22 @@ class Worker:
         self.module = subjects.load(name)
         self.subject = self.module.subject()
         self._sample: tuple[Callable[[], Any], int] | None = None
+        self._own = False  # whether the work returns the figure
 
     def answer(self, request: dict[str, Any]) -> Any:
         """Do what a request asks for; KeyError for a case that the subject lacks."""
         if "open" in request:
             known = getattr(self.module, "CASES", cases.CASES)
             self._sample = known[request["open"]](self.subject, request["quick"])
+            self._own = cases.SPECS[request["open"]].unit == "MB"
             return True
         if "sample" in request:
             assert self._sample is not None, "no case is open"
             work, units = self._sample
             gc.collect()
             start = time.perf_counter()
-            work()
-            return (time.perf_counter() - start) / units
+            figure = work()
+            return (figure if self._own else time.perf_counter() - start) / units
         self._sample = None
         gc.collect()
         return True

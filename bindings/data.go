@@ -23,6 +23,26 @@ func Fetch(handle, addr, size int64) (bool, error) {
 	return ok(engine.Default.FetchWords(handle, pointer(addr), size))
 }
 
+// Snapshot holds the values that the n storages whose handles lie at an address have at this moment, and
+// returns its number; see engine.Engine.Snapshot.
+func Snapshot(addr, n int64) (int64, error) {
+	return number(engine.Default.Snapshot(words(addr, n)))
+}
+
+// FetchSnapshot copies value i of a snapshot to size bytes at an address.
+func FetchSnapshot(id, i, addr, size int64) (bool, error) {
+	return ok(engine.Default.FetchSnapshot(id, int(i), pointer(addr), size))
+}
+
+// SnapshotAddress returns where value i of a snapshot lies in host memory, good until DropSnapshot; 0 where
+// the host cannot read the device's memory.
+func SnapshotAddress(id, i int64) (int64, error) {
+	return number(engine.Default.SnapshotAddress(id, int(i)))
+}
+
+// DropSnapshot ends a snapshot.
+func DropSnapshot(id int64) { engine.Default.DropSnapshot(id) }
+
 // SetDonation gives the buffer of a storage away to the next program that reads it, or takes that back.
 func SetDonation(handle int64, on bool) (bool, error) {
 	return ok(engine.Default.SetDonation(engine.Handle(handle), on))

@@ -28,17 +28,18 @@ import (
 
 // Engine is the state of a process. Use Default.
 type Engine struct {
-	mu      sync.Mutex
-	open    atomic.Bool // set once the device is open
-	client  *runtime.Client
-	store   *alias.Store
-	ctx     ops.Ctx
-	plan    lazy.Plan
-	cache   *cache.Cache[programKey, *program]
-	disk    *cache.Disk // programs shared with other processes; nil: none
-	scratch scratch
-	seeds   []seed
-	where   locations
+	mu        sync.Mutex
+	open      atomic.Bool // set once the device is open
+	client    *runtime.Client
+	store     *alias.Store
+	ctx       ops.Ctx
+	plan      lazy.Plan
+	cache     *cache.Cache[programKey, *program]
+	disk      *cache.Disk // programs shared with other processes; nil: none
+	scratch   scratch
+	seeds     []seed
+	where     locations
+	snapshots snapshots
 	// Run identifies the process in dumps and profiles.
 	Run uuid.UUID
 	// TakeDead fills dst with handles of storages that died and returns their number; the kernels'

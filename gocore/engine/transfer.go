@@ -77,16 +77,8 @@ func (e *Engine) Buffer(h alias.Handle) (*runtime.Buffer, error) {
 			e.mu.Unlock()
 			return nil, err
 		}
-		c, err = e.store.Cell(h)
 	}
-	if err == nil {
-		err = c.Err
-	}
-	var b *runtime.Buffer
-	if err == nil && c.State == alias.Device {
-		b = c.Buf.(*runtime.Buffer)
-		b.Retain()
-	}
+	b, err := e.owned(h)
 	e.mu.Unlock()
 	d.Kick()
 	return b, err
@@ -99,11 +91,18 @@ func (e *Engine) Fetch(h alias.Handle, dst unsafe.Pointer, size int64) error {
 	if err != nil {
 		return err
 	}
+	if b != nil {
+		defer b.Release()
+	}
+	return download(b, dst, size)
+}
+
+// download copies a buffer, zeros for nil, to host memory of exactly its size.
+func download(b *runtime.Buffer, dst unsafe.Pointer, size int64) error {
 	if b == nil {
 		clear(unsafe.Slice((*byte)(dst), size))
 		return nil
 	}
-	defer b.Release()
 	if b.Shape.Bytes() != size {
 		return errs.New(errs.Runtime, "copying %s (%d bytes) to %d bytes of host memory", b.Shape, b.Shape.Bytes(), size)
 	}

@@ -27,6 +27,7 @@ type Buffer struct {
 	err   error         // valid in bufFailed and bufDead
 	wait  *sync.WaitGroup
 	given atomic.Bool
+	pins  atomic.Int32
 }
 
 const (
@@ -114,6 +115,47 @@ func (b *Buffer) SetDonating(on bool) { b.given.Store(on) }
 
 // Donating reports whether the buffer was given away.
 func (b *Buffer) Donating() bool { return b.given.Load() }
+
+// Pin waits until the buffer is computed and returns the address of its data, dense and row-major; 0 where
+// the host cannot read the device's memory. Until Unpin no program takes the memory over, not even one that
+// the buffer was given to. The caller has a reference meanwhile.
+func (b *Buffer) Pin() (uintptr, error) {
+	if err := b.finish(); err != nil {
+		return 0, err
+	}
+	b.Dev.run.Lock() // no launch is deciding what it takes over
+	defer b.Dev.run.Unlock()
+	raw, err := b.Await()
+	if err != nil {
+		return 0, err
+	}
+	c := b.Dev.client
+	if on, err := c.OnCPU(raw); err != nil || !on {
+		return 0, translate(err)
+	}
+	addr, err := c.UnsafePointer(raw)
+	if err != nil {
+		return 0, translate(err)
+	}
+	b.pins.Add(1)
+	return addr, nil
+}
+
+// Unpin undoes one Pin that gave an address.
+func (b *Buffer) Unpin() { b.pins.Add(-1) }
+
+// finish waits until the buffer is computed.
+func (b *Buffer) finish() error {
+	raw, err := b.Await()
+	if err != nil {
+		return err
+	}
+	ev, err := b.Dev.client.Ready(raw)
+	if err == nil {
+		err = b.Dev.client.AwaitAndDestroy(ev)
+	}
+	return b.Dev.explain(err, "computing %s on %s", b.Shape, b.Dev)
+}
 
 // Ready reports that the buffer is not pending.
 func (b *Buffer) Ready() bool { return b.state.Load() != bufPending }

@@ -189,6 +189,9 @@ func (d *Device) explain(err error, doing string, args ...any) error {
 
 // translate gives a plugin's error a kind.
 func translate(err error) error {
+	if err == nil {
+		return nil
+	}
 	var pe *pjrt.Error
 	if errors.As(err, &pe) && pe.Code == pjrt.ResourceExhausted {
 		return errs.Wrap(errs.OOM, err, "")

@@ -188,9 +188,12 @@ func (d *Device) step() {
 
 // execute runs a launch and settles its results, whatever happens.
 func (d *Device) execute(l *Launch) {
-	d.run.Lock()
-	err := d.start(l)
-	d.run.Unlock()
+	x, err := l.Program.Executable()
+	if err == nil {
+		d.run.Lock()
+		err = d.start(l, x)
+		d.run.Unlock()
+	}
 	if err != nil {
 		for _, o := range l.Outs {
 			o.fail(err)
@@ -212,11 +215,7 @@ func (d *Device) execute(l *Launch) {
 }
 
 // start enters the plugin. The caller holds run.
-func (d *Device) start(l *Launch) error {
-	x, err := l.Program.Executable()
-	if err != nil {
-		return err
-	}
+func (d *Device) start(l *Launch, x *Executable) error {
 	raw := x.raw[:0]
 	for _, a := range l.Args {
 		b, err := a.Await()
@@ -248,22 +247,24 @@ func (d *Device) start(l *Launch) error {
 	for i, o := range l.Outs {
 		o.fill(x.outs[i])
 	}
-	for i, given := range l.Given {
-		if given {
-			a := l.Args[i]
+	for i, a := range l.Args {
+		if l.given(i) {
 			a.Kill(errs.New(errs.Donated, "the buffer of this tensor (%s on %s) was donated to the program of step %d, which has taken its memory; its value is gone", a.Shape, d, l.Step))
 		}
 	}
 	return nil
 }
 
+// given reports that the user gave argument i to the launch, and that nobody reads its memory in place.
+func (l *Launch) given(i int) bool { return l.Given[i] && l.Args[i].pins.Load() == 0 }
+
 // shared lists the arguments that the program was compiled to take over and must not, because the launch
 // is not their only owner. Nobody can become an owner but through one, so the answer holds.
 func (l *Launch) shared() []int32 {
 	for i, to := range l.Donors {
 		switch {
-		case to < 0:
-		case l.Given[i]:
+		case l.given(i):
+		case to < 0 && !l.Given[i]:
 		case l.Args[i].Refs() > 1:
 			l.keep = append(l.keep, int32(i))
 		default:

@@ -1,6 +1,6 @@
 """The low-level functions of torch_xla's ``_XLAC`` that programs and tests use.
 
-Tensors inside ``torch.func.functionalize`` are unwrapped by `_plain` before anything reads their storage.
+Tensors inside ``torch.func.functionalize`` are unwrapped by `settled` before anything reads their storage.
 """
 
 from __future__ import annotations
@@ -11,24 +11,16 @@ from typing import Any
 
 import torch
 
-from ._backend import transfer
 from ._backend.core import device_index, is_xla
+from ._backend.snapshot import cpu_tensors, settled
 from ._core import call
 from ._core import core as _native
 
 _hlo_formats = {"ir": "ir", "dot": "dot", "stablehlo": "stablehlo", "hlo": "hlo"}
 
 
-def _plain(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor that holds the value: functional wrappers are synced, then taken off."""
-    while torch._is_functional_tensor(tensor):
-        torch._sync(tensor)  # type: ignore[attr-defined, no-untyped-call]
-        tensor = torch._from_functional_tensor(tensor)
-    return tensor.detach() if tensor.requires_grad else tensor
-
-
 def _checked(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
-    plain = [_plain(t) for t in tensors]
+    plain = [settled(t) for t in tensors]
     for t in plain:
         if not is_xla(t):
             raise RuntimeError(f"expected xla tensors, got one on {t.device}")
@@ -90,15 +82,8 @@ _xla_functionalize_sync = _functionalize_sync
 
 
 def _xla_get_cpu_tensors(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Return CPU copies of the tensors, all of one moment.
-
-    The order is fixed: functional wrappers are brought up to date, then one sync settles every alias, then the
-    values are waited for and copied. A copy made before the sync could be stale, or of a donated buffer.
-    """
-    plain = _checked(tensors)
-    for d in {t.device.index for t in plain}:
-        _native.sync(d)
-    return [transfer.to_host(t) for t in plain]
+    """Return CPU copies of the tensors, all of one moment; see `snapshot` for the order of the steps."""
+    return cpu_tensors(_checked(tensors))
 
 
 def _set_buffer_donation(tensor: torch.Tensor, should_donate: bool) -> None:
@@ -204,4 +189,4 @@ def _xla_metric_data(name: str) -> tuple[int, float, list[tuple[float, float]]] 
 
 def _describe(tensor: torch.Tensor) -> dict[str, Any]:
     """Return the state of a tensor's storage."""
-    return dict(json.loads(call(_native.raw.bindings_Describe, _native.fast.handle(_plain(tensor)))))
+    return dict(json.loads(call(_native.raw.bindings_Describe, _native.fast.handle(settled(tensor)))))

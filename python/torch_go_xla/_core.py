@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import array
 import importlib.machinery
 import importlib.util
 import json
@@ -131,8 +132,6 @@ class NativeCore:
 
     def upload(self, handle: int, address: int, nbytes: int, scalar_type: int, sizes: Sequence[int]) -> None:
         """Fill a storage from a dense array; the memory is free on return."""
-        import array
-
         dims = array.array("q", sizes)
         call(_raw.bindings_Upload, handle, address, scalar_type, dims.buffer_info()[0], len(dims))
 
@@ -141,6 +140,24 @@ class NativeCore:
         while not call(_raw.bindings_Ready, handle, _SLICE):
             pass
         call(_raw.bindings_Fetch, handle, address, nbytes)
+
+    def snapshot(self, handles: Sequence[int]) -> int:
+        """Sync the devices of some storages and hold their values of this moment; return its number."""
+        self.open()
+        words = array.array("q", handles)
+        return int(call(_raw.bindings_Snapshot, words.buffer_info()[0], len(words)))
+
+    def fetch_snapshot(self, snapshot: int, place: int, address: int, nbytes: int) -> None:
+        """Copy a value that a snapshot holds to host memory."""
+        call(_raw.bindings_FetchSnapshot, snapshot, place, address, nbytes)
+
+    def snapshot_address(self, snapshot: int, place: int) -> int:
+        """Return where a value lies in host memory, good while the snapshot lives; 0 if it does not."""
+        return int(call(_raw.bindings_SnapshotAddress, snapshot, place))
+
+    def drop_snapshot(self, snapshot: int) -> None:
+        """Let go of the values of a snapshot."""
+        _raw.bindings_DropSnapshot(snapshot)
 
     def copy(self, to: int, source: int) -> None:
         """Fill a storage from one of another device."""
@@ -174,15 +191,11 @@ class NativeCore:
 
     def sync_some(self, handles: Sequence[int]) -> None:
         """Compute some storages and leave the others recorded."""
-        import array
-
         words = array.array("q", handles)
         call(_raw.bindings_SyncSome, words.buffer_info()[0], len(words))
 
     def dump(self, handles: Sequence[int], form: str) -> str:
         """Return the recorded graph of some storages: ir, dot, stablehlo or hlo."""
-        import array
-
         words = array.array("q", handles)
         return str(call(_raw.bindings_DumpGraph, words.buffer_info()[0], len(words), form))
 

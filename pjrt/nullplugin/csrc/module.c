@@ -8,6 +8,14 @@
 //	  }) {arg_attrs = [{tf.aliasing_output = 0 : i32}], sym_name = "main", ...} : () -> ()
 //	}) {sym_name = "add"} : () -> ()
 //
+// or with module and function as printers write them:
+//
+//	module @add {
+//	  func.func public @main(%0: tensor<2xf32> {tf.aliasing_output = 0 : i32}) -> tensor<2xf32> {
+//	    ...
+//	  }
+//	}
+//
 // Attributes may stand in {...} after the region or in <{...}> before it.
 // Locations are skipped.
 #include <ctype.h>
@@ -340,7 +348,9 @@ static pj_error read_operation(Cursor *c, Scope *s, Span result, Span name) {
   return bind(s, c, result, number);
 }
 
-static pj_error read_parameters(Cursor *c, Scope *s) {
+// Reads parameters up to the closing bracket, and the attributes of each where
+// they are wanted: the caller frees the list.
+static pj_error read_parameters(Cursor *c, Scope *s, Span **attributes) {
   Program *p = s->program;
   while (!take(c, ")")) {
     Span name;
@@ -350,12 +360,18 @@ static pj_error read_parameters(Cursor *c, Scope *s) {
     int number = new_value(p);
     p->values[number].op = OP_PARAMETER;
     if ((error = read_type(c, &p->values[number].shape)) != 0) return error;
+    if (attributes != NULL) {
+      size_t room = (size_t)(p->num_parameters + 1) * sizeof **attributes;
+      if ((*attributes = realloc(*attributes, room)) == NULL) abort();
+      (*attributes)[p->num_parameters] = (Span){NULL, 0};
+      dictionary(c, &(*attributes)[p->num_parameters]);
+    }
     p->num_parameters++;
     skip_location(c);
     if ((error = bind(s, c, name, number)) != 0) return error;
     if (!take(c, ",") && !peek(c, ")")) return syntax(c, ", or )");
   }
-  return take(c, ":") ? 0 : syntax(c, ":");
+  return 0;
 }
 
 // Reads the body of the function up to the brace that closes its region.
@@ -364,11 +380,9 @@ static pj_error read_body(Cursor *c, Scope *s) {
   pj_error error;
   if (take(c, "^")) {
     word(c);
-    if (take(c, "(")) {
-      if ((error = read_parameters(c, s)) != 0) return error;
-    } else if (!take(c, ":")) {
-      return syntax(c, ":");
-    }
+    if (take(c, "(") && (error = read_parameters(c, s, NULL)) != 0)
+      return error;
+    if (!take(c, ":")) return syntax(c, ":");
   }
   for (;;) {
     Span result = {NULL, 0}, name;
@@ -397,28 +411,39 @@ static bool either(Span before, Span after, const char *key, Span *value) {
   return attribute(before, key, value) || attribute(after, key, value);
 }
 
-static pj_error read_donation(Program *p, const Cursor *c, Span list) {
+// Reads what one parameter may be taken over by.
+static pj_error read_donor(Program *p, int i, Span attributes) {
+  Span v;
+  if (attribute(attributes, "jax.buffer_donor", &v))
+    p->donor[i] = v.size == 0 || v.text[0] == 't';
+  if (!attribute(attributes, "tf.aliasing_output", &v)) return 0;
+  int out = atoi(v.text);
+  if (out < 0 || out >= p->num_results ||
+      p->values[i].shape.bytes != p->values[p->results[out]].shape.bytes)
+    return fail(PJ_CODE_INVALID_ARGUMENT,
+                "parameter %d cannot be aliased to output %d", i, out);
+  p->alias[i] = out;
+  return 0;
+}
+
+static void no_donors(Program *p) {
   p->alias = malloc(((size_t)p->num_parameters + 1) * sizeof *p->alias);
   p->donor = calloc((size_t)p->num_parameters + 1, sizeof *p->donor);
   if (p->alias == NULL || p->donor == NULL) abort();
   for (int i = 0; i < p->num_parameters; i++) p->alias[i] = -1;
+}
+
+static pj_error read_donation(Program *p, const Cursor *c, Span list) {
+  no_donors(p);
   if (list.size == 0) return 0;
-  Span v;
   Cursor at = cursor_of(c, list);
   if (!take(&at, "[")) return syntax(&at, "[");
   for (int i = 0; i < p->num_parameters; i++) {
     Span each;
     if (!dictionary(&at, &each)) return syntax(&at, "{");
     take(&at, ",");
-    if (attribute(each, "jax.buffer_donor", &v))
-      p->donor[i] = v.size == 0 || v.text[0] == 't';
-    if (!attribute(each, "tf.aliasing_output", &v)) continue;
-    int out = atoi(v.text);
-    if (out < 0 || out >= p->num_results ||
-        p->values[i].shape.bytes != p->values[p->results[out]].shape.bytes)
-      return fail(PJ_CODE_INVALID_ARGUMENT,
-                  "parameter %d cannot be aliased to output %d", i, out);
-    p->alias[i] = out;
+    pj_error error = read_donor(p, i, each);
+    if (error != 0) return error;
   }
   return 0;
 }
@@ -441,8 +466,46 @@ static pj_error read_function(Cursor *c, Program *p) {
   return read_donation(p, c, list);
 }
 
+// Reads what follows the name of a function that is written as printers do.
+static pj_error read_printed_function(Cursor *c, Program *p) {
+  Scope scope = {.program = p};
+  Span *attributes = NULL;
+  if (!take(c, "(")) return syntax(c, "(");
+  pj_error error = read_parameters(c, &scope, &attributes);
+  if (error == 0) {
+    while (c->at < c->end && *c->at != '{') skip_one(c);  // the results' types
+    error = take(c, "{") ? read_body(c, &scope) : syntax(c, "{");
+  }
+  if (error == 0) {
+    no_donors(p);
+    for (int i = 0; error == 0 && i < p->num_parameters; i++)
+      error = read_donor(p, i, attributes[i]);
+  }
+  free(scope.names);
+  free(attributes);
+  if (error != 0) return error;
+  return take(c, "}") ? 0 : syntax(c, "}");
+}
+
+static pj_error read_printed_module(Cursor *c, Program *p) {
+  Span name;
+  if (!take(c, "@")) return syntax(c, "@");
+  name = word(c);
+  if (name.size >= sizeof p->name) name.size = sizeof p->name - 1;
+  memcpy(p->name, name.text, name.size);
+  while (c->at < c->end && *c->at != '{') skip_one(c);
+  if (!take(c, "{") || !take(c, "func.func")) return syntax(c, "{ func.func");
+  take(c, "public");
+  if (!take(c, "@main"))
+    return fail(PJ_CODE_INVALID_ARGUMENT, "the function is not named main");
+  pj_error error = read_printed_function(c, p);
+  if (error != 0) return error;
+  return take(c, "}") ? 0 : syntax(c, "}");
+}
+
 static pj_error read_module(Cursor *c, Program *p) {
   Span name, before = {NULL, 0}, after = {NULL, 0}, symbol;
+  if (take(c, "module")) return read_printed_module(c, p);
   pj_error error = quoted(c, &name);
   if (error != 0) return error;
   if (!span_is(name, "builtin.module") || !take(c, ")"))

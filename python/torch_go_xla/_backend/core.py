@@ -25,6 +25,21 @@ class Core(Protocol):
     def fetch(self, handle: int, address: int, nbytes: int) -> None:
         """Copy a whole storage to host memory, after a sync if its value is not computed yet."""
 
+    def snapshot(self, handles: Sequence[int]) -> int:
+        """Sync the devices of some storages and hold their values of this moment; return its number."""
+
+    def fetch_snapshot(self, snapshot: int, place: int, address: int, nbytes: int) -> None:
+        """Copy a value that a snapshot holds to host memory."""
+
+    def snapshot_address(self, snapshot: int, place: int) -> int:
+        """Return where a value lies in host memory, good while the snapshot lives; 0 if it does not."""
+
+    def drop_snapshot(self, snapshot: int) -> None:
+        """Let go of the values of a snapshot."""
+
+    def wait(self, device: int) -> None:
+        """Wait until a device has done everything."""
+
     def copy(self, to: int, source: int) -> None:
         """Fill a storage from one of another device."""
 

@@ -5,12 +5,16 @@ Torch's own ways to make or resize a storage need an allocator written in C++, a
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import torch
 
 from .core import device_index, native, scalar_type
+from .snapshot import Fetch, settled, snapshot
 
 _base: Any = torch._C.StorageBase
 
@@ -52,7 +56,7 @@ def _is_xla(device: Any) -> bool:
 
 def _patch_untyped_storage() -> None:
     storage: Any = torch.UntypedStorage
-    resize = storage.resize_
+    resize, cpu = storage.resize_, storage.cpu
 
     def __new__(cls: type, *args: Any, device: Any = None, **kwargs: Any) -> Any:
         if device is None:
@@ -71,15 +75,73 @@ def _patch_untyped_storage() -> None:
         resize_storage(self, size)
         return self
 
+    def to_cpu(self: torch.UntypedStorage) -> torch.UntypedStorage:
+        """Return a copy of the storage on the CPU."""
+        saving = _portable.get()
+        if saving is None or self.device.type != "xla":
+            return cpu(self)  # type: ignore[no-any-return]
+        return saving.bytes_of(self)
+
     storage.__new__ = __new__
     storage.resize_ = resize_
+    storage.cpu = to_cpu
 
 
 # ---- saving and loading ----
 
 
+class _Portable:
+    """A ``torch.save`` that writes xla tensors as CPU tensors.
+
+    Torch pickles the data first, which names every storage, and then asks for the bytes of one storage after the
+    other. So the first such request is the moment at which all are synced and held; see `snapshot`.
+    """
+
+    def __init__(self, progress: Callable[[int, int], None]) -> None:
+        self._storages: dict[int, torch.UntypedStorage] = {}
+        self._fetch: Fetch | None = None
+        self._progress = progress
+        self._done = 0
+        self.open = contextlib.ExitStack()
+
+    def name(self, storage: torch.UntypedStorage) -> None:
+        self._storages[storage.data_ptr()] = storage
+
+    def bytes_of(self, storage: torch.UntypedStorage) -> torch.UntypedStorage:
+        if self._fetch is None:
+            self._fetch = self.open.enter_context(snapshot(self._storages.values(), in_place=True))
+        self._progress(self._done, sum(s.nbytes() for s in self._storages.values()))
+        self._done += storage.nbytes()
+        return self._fetch(storage)
+
+
+_portable: ContextVar[_Portable | None] = ContextVar("portable", default=None)
+
+
+@contextlib.contextmanager
+def saved_as_cpu(progress: Callable[[int, int], None]) -> Iterator[None]:
+    """Within the block, ``torch.save`` writes the xla tensors of its data as CPU tensors, all of one moment.
+
+    No more than one storage at a time is in host memory. ``progress`` is called before each with the bytes that are
+    written and the bytes of all.
+    """
+    state = _Portable(progress)
+    token = _portable.set(state)
+    try:
+        with state.open:
+            yield
+    finally:
+        _portable.reset(token)
+
+
 def _location_tag(storage: Any) -> str | None:
-    return str(storage.device) if storage.device.type == "xla" else None
+    if storage.device.type != "xla":
+        return None
+    saving = _portable.get()
+    if saving is None:
+        return str(storage.device)
+    saving.name(storage if isinstance(storage, torch.UntypedStorage) else storage._untyped_storage)
+    return "cpu"
 
 
 def _restore(storage: Any, location: str) -> torch.UntypedStorage | None:
@@ -103,17 +165,15 @@ def _reduce_by_storage(self: torch.Tensor) -> tuple[Any, ...]:
     """Pickle a tensor as torch does for the CPU: by its storage, so that aliases in a file stay aliases."""
     library: Any = torch
     library.utils.hooks.warn_if_has_hooks(self)
-    storage = library.storage.TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype, _internal=True)
-    args: tuple[Any, ...] = (
-        storage,
-        self.storage_offset(),
-        tuple(self.size()),
-        self.stride(),
-        self.requires_grad,
-        OrderedDict(),
-    )
+    storage: Any = self.untyped_storage()
+    rebuild: Any = library._utils._rebuild_tensor_v3
+    last: tuple[Any, ...] = (self.dtype,)
+    if self.dtype not in library.storage._new_dtypes():  # those have no typed storage
+        rebuild, last = library._utils._rebuild_tensor_v2, ()
+        storage = library.storage.TypedStorage(wrap_storage=storage, dtype=self.dtype, _internal=True)
     bits = library._utils.get_tensor_metadata(self)
-    return library._utils._rebuild_tensor_v2, (*args, bits) if bits else args
+    where = (self.storage_offset(), tuple(self.size()), self.stride())
+    return rebuild, (storage, *where, self.requires_grad, OrderedDict(), *last, *((bits,) if bits else ()))
 
 
 def _patch_pickling() -> None:
@@ -122,7 +182,7 @@ def _patch_pickling() -> None:
     def _reduce_ex_internal(self: torch.Tensor, proto: int) -> Any:
         if self.device.type != "xla" or torch.serialization._serialization_tls.skip_data:
             return original(self, proto)  # type: ignore[no-untyped-call]
-        return _reduce_by_storage(self)
+        return _reduce_by_storage(settled(self) if torch._is_functional_tensor(self) else self)
 
     torch.Tensor._reduce_ex_internal = _reduce_ex_internal  # type: ignore[method-assign]
 

@@ -142,8 +142,9 @@ def save(
 ) -> None:
     """Save data that may hold xla tensors so that ``torch.load`` reads it on a machine without them.
 
-    Aliases are settled by one sync before the first value is copied; tensors that share a storage share it in
-    the file. A path is written beside and renamed, so that an error leaves an old file as it was.
+    Every value in the file is of the moment of the call, whatever other threads do meanwhile; tensors that share a
+    storage share it in the file. Tensors are fetched one by one as they are written. A path is written beside,
+    flushed to the disk and renamed: whatever happens, the old or the new file is there, whole.
 
     Args:
         data: nested dicts, lists, tuples, modules' state dicts; leaves that are no tensors are saved as they are.
@@ -152,7 +153,10 @@ def save(
         global_master: with ``master_only``, the first of all processes rather than of each machine.
     """
     should_write = is_master_ordinal(local=not global_master) if master_only else True
-    checkpoint_file.save(data, file_or_path, write=should_write)
+    if should_write:
+        checkpoint_file.save(data, file_or_path)
+    else:
+        mark_step(wait=True)  # as in the process that writes: sharded values need all processes' parts
 
 
 def send_cpu_data_to_device(datas: Any, device: Any, input_sharding: Any = None) -> Any:

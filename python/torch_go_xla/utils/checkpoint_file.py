@@ -1,113 +1,101 @@
-"""Files of tensors: written in the order that keeps aliases right, and whole or not at all."""
+"""Files of tensors: streamed, of one moment, whole or not at all."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
-from collections.abc import Iterator
+import secrets
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 import torch
-from torch.utils._pytree import tree_map_only
 
-from .. import _XLAC
-from .._backend import transfer
-from .._backend.core import is_xla
-from .._core import core as _native
+from .._backend.storage import saved_as_cpu
 
-
-class _HostCopies:
-    """CPU twins of xla tensors; tensors that share a storage share it in their twins."""
-
-    def __init__(self) -> None:
-        self._storages: dict[int, torch.UntypedStorage] = {}
-        self._twins: dict[int, torch.Tensor] = {}
-        self._keep: list[torch.Tensor] = []
-
-    def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
-        twin = self._twins.get(id(tensor))
-        if twin is None:
-            twin = self._make(tensor)
-            self._twins[id(tensor)] = twin
-            self._keep.append(tensor)  # an id is only its object's while that lives
-        return twin
-
-    def _make(self, tensor: torch.Tensor) -> torch.Tensor:
-        plain = _XLAC._plain(tensor)
-        if not is_xla(plain):
-            return tensor
-        if plain.is_conj() or plain.is_neg():
-            twin = transfer.to_host(plain)
-        else:
-            handle = _native.fast.handle(plain)
-            storage = self._storages.get(handle)
-            if storage is None:
-                storage = _fetch(plain.untyped_storage(), handle)
-                self._storages[handle] = storage
-            twin = torch.empty(0, dtype=plain.dtype).set_(storage, plain.storage_offset(), plain.size(), plain.stride())
-        twin.requires_grad_(tensor.requires_grad)
-        return torch.nn.Parameter(twin, tensor.requires_grad) if isinstance(tensor, torch.nn.Parameter) else twin
+# A save shorter than this shows no progress, in seconds.
+_PATIENCE = 2.0
+_REFRESH = 0.2
 
 
-def _fetch(storage: torch.UntypedStorage, handle: int) -> torch.UntypedStorage:
-    host = torch.empty(storage.nbytes(), dtype=torch.uint8)
-    _native.fetch(handle, host.data_ptr(), storage.nbytes())
-    return host.untyped_storage()
+class _Progress:
+    """A line on the terminal for saves that take long."""
 
+    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._what = what
+        self._clock = clock
+        self._start = clock()
+        self._next = self._start + _PATIENCE
+        self._shown = False
 
-def _settle(tensors: list[torch.Tensor]) -> None:
-    """Bring functional tensors up to date, then sync, then wait: every alias has its final value now."""
-    _XLAC._functionalize_sync(tensors)
-    devices = {t.device.index for t in map(_XLAC._plain, tensors) if is_xla(t)}
-    for d in devices:
-        _native.sync(d)
-    for d in devices:
-        _native.wait(d)
+    def __call__(self, done: int, total: int) -> None:
+        """Report bytes written and bytes in all."""
+        now = self._clock()
+        if now < self._next or not sys.stderr.isatty():
+            return
+        self._next, self._shown = now + _REFRESH, True
+        share = done / max(total, 1)
+        bar = "#" * int(share * 30)
+        rate = done / (now - self._start) / 1e6
+        sys.stderr.write(
+            f"\r{self._what}: {share:4.0%} |{bar:30}| {done / 1e9:.2f}/{total / 1e9:.2f} GB, {rate:.0f} MB/s"
+        )
+        sys.stderr.flush()
 
-
-def to_cpu(data: Any) -> Any:
-    """Return nested data with its xla tensors copied to the CPU, all of one moment and with their aliases."""
-    tensors = [x for x in torch.utils._pytree.tree_leaves(data) if isinstance(x, torch.Tensor)]
-    _settle(tensors)
-    return tree_map_only(torch.Tensor, _HostCopies(), data)
+    def close(self) -> None:
+        """Take the line away."""
+        if self._shown:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
 
 
 @contextlib.contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Give a file that takes the place of ``path`` when the block ends well, and vanishes if it does not.
+def replacing(path: str | os.PathLike[str]) -> Iterator[str]:
+    """Give the path of a new file that takes the place of ``path`` when the block ends well, and vanishes if not.
 
-    OSError says what failed; an old file is as it was until the new one is whole and on the disk.
+    At every moment, a crash included, ``path`` is the old file or the new one, whole and on the disk. A link is
+    followed, and what is no regular file (``/dev/null``, a pipe) is given as it is. OSError says what failed.
     """
-    path = os.path.abspath(os.fspath(path))
+    path = os.path.realpath(os.fspath(path))
+    if os.path.exists(path) and not os.path.isfile(path):
+        yield path
+        return
     folder = os.path.dirname(path)
-    fd, beside = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", suffix=".part", dir=folder)
+    beside = os.path.join(folder, f".{os.path.basename(path)[:200]}.{secrets.token_hex(6)}.part")
+    os.close(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     try:
-        with os.fdopen(fd, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
+        yield beside
         with contextlib.suppress(FileNotFoundError):
-            os.chmod(beside, os.stat(path).st_mode & 0o7777)
+            os.chmod(beside, stat.S_IMODE(os.stat(path).st_mode))
+        _to_disk(beside, os.O_RDWR)
         os.replace(beside, path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(beside)
         raise
-    directory = os.open(folder, os.O_RDONLY)
+    _to_disk(folder, os.O_RDONLY)
+
+
+def _to_disk(path: str, flags: int) -> None:
+    fd = os.open(path, flags)
     try:
-        os.fsync(directory)
+        os.fsync(fd)
     finally:
-        os.close(directory)
+        os.close(fd)
 
 
-def save(data: Any, file_or_path: str | os.PathLike[str] | IO[bytes], write: bool = True) -> None:
-    """Write data with its xla tensors on the CPU; with ``write`` false, only take part in the sync."""
-    host = to_cpu(data)
-    if not write:
+def save(data: Any, file_or_path: str | os.PathLike[str] | IO[bytes]) -> None:
+    """Write data with its xla tensors as CPU tensors, as ``torch.save`` writes those.
+
+    The tensors are of one moment (see `snapshot`) and are fetched one by one while the file is written, so that the
+    host needs memory for the largest storage alone. A path is replaced by the whole file; see `replacing`.
+    """
+    if not isinstance(file_or_path, str | os.PathLike):
+        with saved_as_cpu(lambda done, total: None):
+            torch.save(data, file_or_path)
         return
-    if isinstance(file_or_path, str | os.PathLike):
-        with replacing(file_or_path) as file:
-            torch.save(host, file)
-    else:
-        torch.save(host, file_or_path)
+    progress = _Progress(f"saving {os.path.basename(file_or_path)}")
+    with contextlib.closing(progress), replacing(file_or_path) as path, saved_as_cpu(progress):
+        torch.save(data, path)
