@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compile.h"
 #include "error.h"
 #include "job.h"
 #include "key_value.h"
@@ -12,7 +13,6 @@
 #include "plugin.h"
 #include "xla/pjrt/plugin/xla_cpu/cpu_topology_description.h"
 #include "xla/pjrt/plugin/xla_cpu/xla_cpu_pjrt_client.h"
-#include "xla/service/computation_placer.h"
 
 namespace xlacpu {
 
@@ -212,9 +212,8 @@ PJRT_Error* Client_DefaultDeviceAssignment(
                                         args->default_assignment_size, ", ",
                                         needed, " is needed"));
   }
-  XLACPU_ASSIGN(
-      xla::DeviceAssignment assignment,
-      client->xla->GetDefaultDeviceAssignment(replicas, partitions));
+  XLACPU_ASSIGN(xla::DeviceAssignment assignment,
+                DefaultAssignment(*client, replicas, partitions));
   int* next = args->default_assignment;
   for (int r = 0; r < replicas; ++r) {
     for (int p = 0; p < partitions; ++p) {

@@ -38,6 +38,25 @@ absl::StatusOr<xla::CompileOptions> ParseCompileOptions(std::string_view bytes) 
   return xla::CompileOptions::FromProto(proto);
 }
 
+absl::StatusOr<xla::DeviceAssignment> DefaultAssignment(const Client& client,
+                                                        int replicas,
+                                                        int partitions) {
+  const size_t needed = static_cast<size_t>(replicas) * partitions;
+  // XLA's own choice counts devices from 0, whatever their numbers are.
+  if (needed <= client.addressable_devices.size() ||
+      needed > client.devices.size()) {
+    return client.xla->GetDefaultDeviceAssignment(replicas, partitions);
+  }
+  xla::DeviceAssignment assignment(replicas, partitions);
+  for (int r = 0; r < replicas; ++r) {
+    for (int p = 0; p < partitions; ++p) {
+      assignment(r, p) =
+          client.devices[r * partitions + p]->xla->global_device_id().value();
+    }
+  }
+  return assignment;
+}
+
 namespace {
 
 std::string_view CodeOf(const PJRT_Program& program) {
@@ -111,6 +130,13 @@ PJRT_Error* Client_Compile(PJRT_Client_Compile_Args* args) {
   XLACPU_ASSIGN(xla::XlaComputation computation,
                 ParseProgram(*args->program,
                              options.parameter_is_tupled_arguments));
+  xla::ExecutableBuildOptions& build = options.executable_build_options;
+  if (!build.has_device_assignment() && !options.compile_portable_executable) {
+    XLACPU_ASSIGN(xla::DeviceAssignment assignment,
+                  DefaultAssignment(*client, build.num_replicas(),
+                                    build.num_partitions()));
+    build.set_device_assignment(assignment);
+  }
   XLACPU_ASSIGN(auto xla_executable, client->xla->CompileAndLoad(
                                          computation, std::move(options)));
   auto executable = std::make_unique<LoadedExecutable>(

@@ -5,13 +5,21 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "handles.h"
 #include "xla/pjrt/c/pjrt_c_api.h"
 #include "xla/pjrt/pjrt_executable.h"
+#include "xla/service/computation_placer.h"
 
 namespace xlacpu {
 
 // Options from a serialized CompileOptionsProto; no bytes are the defaults.
 absl::StatusOr<xla::CompileOptions> ParseCompileOptions(std::string_view bytes);
+
+// Which devices a program of this many replicas and partitions runs on if nobody
+// says: those of this process if they suffice, else all of the job in order.
+absl::StatusOr<xla::DeviceAssignment> DefaultAssignment(const Client& client,
+                                                        int replicas,
+                                                        int partitions);
 
 void InstallCompile(PJRT_Api& api);
 

@@ -1,5 +1,7 @@
 #include "key_value.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -60,7 +62,8 @@ absl::StatusOr<std::string> KeyValueStore::Get(std::string_view key,
   args.struct_size = PJRT_KeyValueGetCallback_Args_STRUCT_SIZE;
   args.key = key.data();
   args.key_size = key.size();
-  args.timeout_in_ms = static_cast<int>(absl::ToInt64Milliseconds(timeout));
+  args.timeout_in_ms = static_cast<int>(
+      std::max<int64_t>(0, absl::ToInt64Milliseconds(timeout)));
   args.callback_error = &make_error;
   args.user_arg = get_arg_;
   absl::Status status = Take(get_(&args), "get", key);

@@ -35,17 +35,23 @@ class Mailbox {
  public:
   void Post(const MessageTag& tag, std::vector<char> bytes);
 
-  // Waits for the message. DEADLINE_EXCEEDED after the deadline; once Fail was
-  // called, its status.
-  absl::StatusOr<std::vector<char>> Take(const MessageTag& tag,
+  // Waits for the message, which the process `sender` posts. DEADLINE_EXCEEDED
+  // after the deadline; the status given to Leave or Fail once nothing can come.
+  absl::StatusOr<std::vector<char>> Take(const MessageTag& tag, int sender,
                                          absl::Time deadline);
 
-  // Nothing more will arrive from one of the peers: all who wait are told.
+  // A process sends nothing more: who waits for it is told why. The first reason
+  // stays.
+  void Leave(int process, absl::Status why);
+
+  // Nothing that arrives counts any more. The first failure stays.
   void Fail(absl::Status status);
+  absl::Status failure();
 
  private:
   absl::Mutex mu_;
   std::map<MessageTag, std::vector<char>> messages_ ABSL_GUARDED_BY(mu_);
+  std::map<int, absl::Status> gone_ ABSL_GUARDED_BY(mu_);  // by process
   absl::Status failure_ ABSL_GUARDED_BY(mu_);
 };
 

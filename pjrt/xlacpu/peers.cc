@@ -36,6 +36,7 @@ struct Greeting {
 struct Header {
   MessageTag tag;
   uint64_t size = 0;
+  uint64_t farewell = 0;  // 1: the bytes say why the sender has given up
 };
 
 absl::Status SystemError(std::string_view what) {
@@ -57,11 +58,18 @@ class Socket {
   int fd_;
 };
 
-// Waits until the socket can be read or written, or the deadline passes.
-absl::Status WaitFor(int fd, short events, absl::Time deadline) {
+// Bounds what a blocking call may take: SO_RCVTIMEO, or SO_SNDTIMEO, which also
+// counts for connecting. Zero is no bound.
+void SetTimeout(int fd, int option, absl::Duration timeout) {
+  const timeval value = absl::ToTimeval(timeout);
+  setsockopt(fd, SOL_SOCKET, option, &value, sizeof value);
+}
+
+// Waits until a connection can be accepted, or the deadline passes.
+absl::Status WaitForCaller(int fd, absl::Time deadline) {
   while (true) {
     const int64_t left = absl::ToInt64Milliseconds(deadline - absl::Now());
-    pollfd poll_fd{fd, events, 0};
+    pollfd poll_fd{fd, POLLIN, 0};
     const int ready = poll(&poll_fd, 1, std::clamp<int64_t>(left, 0, 1 << 30));
     if (ready > 0) return absl::OkStatus();
     if (ready < 0 && errno != EINTR) return SystemError("poll");
@@ -122,7 +130,7 @@ absl::StatusOr<Socket> Listen(const std::string& host, int backlog, int& port) {
   return socket;
 }
 
-absl::StatusOr<Socket> Dial(const std::string& place) {
+absl::StatusOr<Socket> Dial(const std::string& place, absl::Time deadline) {
   const std::pair<std::string, std::string> parts = absl::StrSplit(place, ':');
   int port = 0;
   if (!absl::SimpleAtoi(parts.second, &port)) {
@@ -131,12 +139,20 @@ absl::StatusOr<Socket> Dial(const std::string& place) {
   absl::StatusOr<sockaddr_in> address = ToAddress(parts.first, port);
   if (!address.ok()) return address.status();
   Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  SetTimeout(socket.get(), SO_SNDTIMEO,
+             std::max(deadline - absl::Now(), absl::Milliseconds(1)));
   if (socket.get() < 0 ||
       connect(socket.get(), reinterpret_cast<sockaddr*>(&*address),
               sizeof *address) != 0) {
     return SystemError(absl::StrCat("connecting to ", place));
   }
+  SetTimeout(socket.get(), SO_SNDTIMEO, absl::ZeroDuration());
   return socket;
+}
+
+absl::Status Gone(int process, const absl::Status& why) {
+  return absl::UnavailableError(
+      absl::StrCat("process ", process, " has gone: ", why.message()));
 }
 
 // Process 0 draws the secret of the job.
@@ -167,21 +183,35 @@ absl::StatusOr<std::pair<int, Socket>> Accept(int listener,
                                               std::string_view secret,
                                               absl::Time deadline) {
   while (true) {
-    absl::Status status = WaitFor(listener, POLLIN, deadline);
+    absl::Status status = WaitForCaller(listener, deadline);
     if (!status.ok()) return status;
     Socket socket(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
     if (socket.get() < 0) continue;  // the other side has gone again
     Greeting expected, got;
     // A stranger that says nothing is waited for no longer than this.
-    const absl::Time patience = std::min(deadline, absl::Now() + absl::Seconds(5));
-    if (!WaitFor(socket.get(), POLLIN, patience).ok() ||
-        !ReadAll(socket.get(), &got, sizeof got).ok() ||
+    SetTimeout(socket.get(), SO_RCVTIMEO, absl::Seconds(5));
+    if (!ReadAll(socket.get(), &got, sizeof got).ok() ||
         std::memcmp(got.magic, expected.magic, sizeof got.magic) != 0 ||
         std::memcmp(got.secret, secret.data(), kSecretSize) != 0) {
       continue;
     }
+    SetTimeout(socket.get(), SO_RCVTIMEO, absl::ZeroDuration());
     return std::make_pair(static_cast<int>(got.process), std::move(socket));
   }
+}
+
+// Small messages wait for no others, and a host that has vanished without a word
+// is found out within 30 s.
+void Tune(int fd) {
+  auto set = [fd](int level, int option, int value) {
+    setsockopt(fd, level, option, &value, sizeof value);
+  };
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 10);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 5);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 4);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 30000);  // ms
 }
 
 }  // namespace
@@ -214,8 +244,7 @@ absl::Status Peers::ConnectAll(const PeersOptions& options,
   if (!status.ok()) return status;
 
   auto keep = [&](int process, Socket socket) {
-    const int on = 1;  // small messages wait for no others
-    setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    Tune(socket.get());
     auto connection = std::make_unique<Connection>();
     connection->socket = socket.Release();
     connection->reader = std::thread(&Peers::Read, this, process,
@@ -226,7 +255,7 @@ absl::Status Peers::ConnectAll(const PeersOptions& options,
     absl::StatusOr<std::string> place = store.Get(
         absl::StrCat("xlacpu/address/", lower), deadline - absl::Now());
     if (!place.ok()) return place.status();
-    absl::StatusOr<Socket> socket = Dial(*place);
+    absl::StatusOr<Socket> socket = Dial(*place, deadline);
     if (!socket.ok()) return socket.status();
     Greeting greeting;
     std::memcpy(greeting.secret, secret->data(), kSecretSize);
@@ -267,10 +296,16 @@ void Peers::Read(int process, int socket) {
     if (!status.ok()) break;
     std::vector<char> bytes(header.size);
     status = ReadAll(socket, bytes.data(), bytes.size());
-    if (status.ok()) mailbox_->Post(header.tag, std::move(bytes));
+    if (!status.ok()) break;
+    if (header.farewell != 0) {
+      mailbox_->Leave(process, absl::UnavailableError(absl::StrCat(
+                                   "process ", process, " has given up: ",
+                                   std::string_view(bytes.data(), bytes.size()))));
+      continue;
+    }
+    mailbox_->Post(header.tag, std::move(bytes));
   }
-  mailbox_->Fail(absl::UnavailableError(
-      absl::StrCat("process ", process, " has gone: ", status.message())));
+  mailbox_->Leave(process, Gone(process, status));
 }
 
 absl::Status Peers::Send(int process, const MessageTag& tag, const char* data,
@@ -279,7 +314,28 @@ absl::Status Peers::Send(int process, const MessageTag& tag, const char* data,
   Header header{tag, size};
   std::lock_guard<std::mutex> lock(connection.write);
   absl::Status status = WriteAll(connection.socket, &header, sizeof header);
-  return status.ok() ? WriteAll(connection.socket, data, size) : status;
+  if (status.ok()) status = WriteAll(connection.socket, data, size);
+  return status.ok() ? status : Gone(process, status);
+}
+
+void Peers::Abandon(const absl::Status& why) {
+  mailbox_->Fail(why);
+  Header header;
+  header.farewell = 1;
+  header.size = why.message().size();
+  std::string frame(reinterpret_cast<const char*>(&header), sizeof header);
+  frame.append(why.message());
+  for (auto& connection : connections_) {
+    if (connection == nullptr) continue;
+    // Who is in the midst of sending to a process that does not read is freed by
+    // the shutdown; the farewell must not wait behind it.
+    std::unique_lock<std::mutex> lock(connection->write, std::try_to_lock);
+    if (lock.owns_lock()) {
+      send(connection->socket, frame.data(), frame.size(),
+           MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+    shutdown(connection->socket, SHUT_WR);
+  }
 }
 
 }  // namespace xlacpu

@@ -35,9 +35,14 @@ class Peers {
       std::shared_ptr<Mailbox> mailbox);
   ~Peers();
 
-  // Sends to another process; returns once the system has the bytes.
+  // Sends to another process; returns once the system has the bytes. UNAVAILABLE
+  // if it has gone.
   absl::Status Send(int process, const MessageTag& tag, const char* data,
                     size_t size);
+
+  // Gives up: fails the mailbox, and tells the other processes why, since they
+  // may wait for messages that will not come.
+  void Abandon(const absl::Status& why);
 
  private:
   struct Connection {

@@ -55,6 +55,9 @@ class RankCommunicator final : public xla::Communicator {
   Future<> AllReduce(Address send, Address recv, xla::PrimitiveType type,
                      size_t count, xla::ReductionKind kind,
                      const Executor& executor) override {
+    if (absl::Status can = Reduce(type, kind, nullptr, nullptr, 0); !can.ok()) {
+      return Future<>(can);
+    }
     return Run(executor, [&] {
       // Each rank reduces one part for all; short arrays are not worth a second
       // round of messages.
@@ -73,6 +76,9 @@ class RankCommunicator final : public xla::Communicator {
   Future<> ReduceScatter(Address send, Address recv, xla::PrimitiveType type,
                          size_t count, xla::ReductionKind kind,
                          const Executor& executor) override {
+    if (absl::Status can = Reduce(type, kind, nullptr, nullptr, 0); !can.ok()) {
+      return Future<>(can);
+    }
     return Run(executor, [&] {
       std::vector<size_t> begins(size());
       for (int r = 0; r < size(); ++r) begins[r] = r * count;
@@ -179,14 +185,21 @@ class RankCommunicator final : public xla::Communicator {
 
   int size() const { return static_cast<int>(processes_.size()); }
 
-  // Runs one collective: counts it, and keeps its deadline. Done on return.
+  // Runs one collective: counts it, and keeps its deadline. Done on return. After
+  // one that failed, ranks may be at different collectives: none is run again,
+  // so that no message is taken for that of another.
   template <class Body>
   Future<> Run(const Executor& executor, Body body) {
     auto cpu = xla::cpu::CpuCollectives::TryCast(&executor);
     if (!cpu.ok()) return Future<>(cpu.status());
+    if (absl::Status failure = mailbox_->failure(); !failure.ok()) {
+      return Future<>(failure);
+    }
     deadline_ = absl::Now() + (*cpu)->timeout();
     ++sequence_;
-    return Future<>(body());
+    absl::Status status = body();
+    if (!status.ok()) peers_->Abandon(status);
+    return Future<>(status);
   }
 
   MessageTag Tag(uint32_t step, int from, int to) const {
@@ -222,7 +235,8 @@ class RankCommunicator final : public xla::Communicator {
 
   absl::StatusOr<std::vector<char>> Take(int from, uint32_t step,
                                          size_t expected) {
-    auto bytes = mailbox_->Take(Tag(step, from, rank_), deadline_);
+    auto bytes = mailbox_->Take(Tag(step, from, rank_), processes_[from],
+                                deadline_);
     if (!bytes.ok()) return bytes;
     if (bytes->size() != expected) {
       return absl::InternalError(absl::StrCat(

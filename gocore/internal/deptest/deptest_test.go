@@ -37,9 +37,10 @@ var allowed = map[string][]string{
 	"gocore/runtime":   {"gocore/dtype", "gocore/shape", "pjrt"},
 	"gocore/engine": {"gocore/dtype", "gocore/shape", "gocore/ir", "gocore/stablehlo", "gocore/ops", "gocore/alias",
 		"gocore/lazy", "gocore/lower", "gocore/cache", "gocore/runtime", "gocore/strided", "pjrt"},
-	"gocore/pyfast": {"gocore/engine"},
-	"bindings":      {"gocore/engine", "gocore/pyfast"},
-	"pjrt":          {},
+	"gocore/pyfast":   {"gocore/engine"},
+	"bindings":        {"gocore/engine", "gocore/pyfast"},
+	"pjrt":            {},
+	"pjrt/rendezvous": {"pjrt"},
 }
 
 // pure are the packages that need no C compiler: their tests run with CGO_ENABLED=0.

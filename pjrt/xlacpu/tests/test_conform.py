@@ -5,7 +5,7 @@ import os
 import subprocess
 
 import pytest
-from conftest import pythons_with
+from interpreters import pythons_with
 
 PYTHONS = pythons_with("pypjrt")
 

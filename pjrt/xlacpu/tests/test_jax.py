@@ -6,7 +6,7 @@ import re
 import subprocess
 
 import pytest
-from conftest import lapack_of, pythons_with
+from interpreters import lapack_of, pythons_with
 
 np = pytest.importorskip("numpy", reason="numpy is not installed")
 
