@@ -175,6 +175,10 @@ static void note_device(struct tgx_call *c, tgx_tensor t) {
 
 static int put_tensor(struct tgx_call *c, PyObject *arg) {
   struct tgx_meta m;
+  if (c->direct && !tgx_is_plain(arg)) {
+    c->otherwise = true;
+    return 0;
+  }
   if (tgx_meta_read(arg, &m) < 0) return -1;
   int r = 0;
   if (m.device_type == tgx_shim.xla) {

@@ -353,11 +353,49 @@ static PyObject *kernel_call(PyObject *self, PyObject *const *args, size_t nargs
   tgx_words_init(&c.words);
   c.op = PyUnicode_AsUTF8(k->name);
   c.lazy = k->lazy;
-  c.on_device = c.otherwise = false;
+  c.on_device = c.otherwise = c.direct = false;
   PyObject *r = (k->each ? call_each : call_once)(k, v, &c);
   tgx_words_free(&c.words);
   if (r != NULL || !c.otherwise) return r;
   return call_otherwise(self, args, PyVectorcall_NARGS(nargsf), kwnames);
+}
+
+/* ---- calls past the dispatcher ---- */
+
+Py_ssize_t tgx_direct_operands(PyObject *object) {
+  const kernel *k = (const kernel *)object;
+  if (!Py_IS_TYPE(object, &tgx_kernel_type) || k->each || k->shape != RETURN_ONE || k->ndestinations != 1) return 0;
+  return k->npositional;
+}
+
+/* TGX_OK, TGX_ERROR, or -1 with an exception. */
+static int trace_direct(const struct tgx_call *c, int64_t *out, int64_t cap) {
+  int64_t status;
+  while ((status = tgx_trace(c->words.p, c->words.n, out, cap)) == TGX_BUSY)
+    if (tgx_wait() < 0) return -1;
+  return status == TGX_OK ? TGX_OK : TGX_ERROR;
+}
+
+PyObject *tgx_call_direct(PyObject *object, PyObject *const *operands, Py_ssize_t n) {
+  const kernel *k = (const kernel *)object;
+  PyObject *v[TGX_MAX_PARAMS] = {NULL}, *r = NULL;
+  struct tgx_call c;
+  int64_t out[OUT_WORDS];
+  if (tgx_release_dead() < 0) return NULL;
+  memcpy(v, operands, (size_t)n * sizeof *v);
+  tgx_words_init(&c.words);
+  c.op = NULL;
+  c.lazy = 0;
+  c.on_device = c.otherwise = false;
+  c.direct = true;
+  if (encode_record(k, v, 0, &c) < 0)
+    PyErr_Clear();
+  else if (!c.otherwise && c.on_device && trace_direct(&c, out, OUT_WORDS) == TGX_OK)
+    r = fixed_results(k, v, out);
+  tgx_words_free(&c.words);
+  if (r != NULL && k->destinations[0].mode == TGX_WRITE && tgx_bump_version(v[k->destinations[0].param]) < 0)
+    Py_CLEAR(r);
+  return r;
 }
 
 /* ---- the type ---- */

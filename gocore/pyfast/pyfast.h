@@ -7,6 +7,7 @@
  *   factory.c   tensors without a value
  *   kernel.c    one callable object per ATen overload: binds, encodes, traces, builds the results
  *   views.c     kernels that only make another view of a storage; no Python and no core call
+ *   shortcut.c  methods and functions of torch that lead to a kernel without torch's dispatcher
  *   location.c  the Python line that called an op
  *   module.c    the CPython module _goxlafast
  *
@@ -80,6 +81,7 @@ typedef uint64_t tgx_ivalue;  /* torch's StableIValue */
   X(int32_t, aoti_torch__reinterpret_tensor,                                                               \
     (tgx_tensor, int64_t, const int64_t *, const int64_t *, int64_t, tgx_tensor *))                        \
   X(int32_t, aoti_torch_view_dtype, (tgx_tensor, int32_t, tgx_tensor *))                                   \
+  X(bool, aoti_torch_grad_mode_is_enabled, (void))                                                         \
   X(int32_t, aoti_torch_device_type_cpu, (void))                                                           \
   X(int32_t, aoti_torch_device_type_privateuse1, (void))                                                   \
   X(void, aoti_torch_check, (bool, const char *, const char *, uint32_t, const char *))
@@ -94,6 +96,9 @@ extern struct tgx_shim tgx_shim;
 
 /* Looks every function up in the loaded library at path; NULL, or the name of the first that is missing. */
 const char *tgx_shim_load(const char *path);
+
+/* A symbol of the library that is loaded or of one that it needs, NULL if there is none. */
+void *tgx_shim_symbol(const char *name);
 
 /* Bytes of an element of a c10::ScalarType, 0 for one that the core has no tensors of. */
 int64_t tgx_item_size(int32_t scalar_type);
@@ -139,11 +144,16 @@ struct tgx_meta {
   int64_t handle, offset, ndim;
   const int64_t *sizes, *strides;
   int32_t scalar_type, device_type;
-  tgx_tensor owner; /* for tgx_meta_free */
+  tgx_tensor owner; /* good until tgx_meta_free */
+  bool owned;
 };
 /* 0, or -1 with an exception. For a tensor on another device, handle is its data address. */
 int tgx_meta_read(PyObject *tensor, struct tgx_meta *meta);
 void tgx_meta_free(struct tgx_meta *meta);
+/* probe_tensor(tensor, implementation address): finds the at::Tensor in a tensor's Python object. */
+PyObject *tgx_probe_tensor(PyObject *module, PyObject *args);
+/* The at::Tensor of a Python tensor, borrowed from it; NULL where probe_tensor has not found it. */
+tgx_tensor tgx_borrow(PyObject *tensor);
 
 /* ---- encode.c ---- */
 
@@ -176,6 +186,7 @@ struct tgx_call {
   int lazy;        /* bits that may be set on operands of this op; torch resolves them for most ops */
   bool on_device;  /* an operand is on the device */
   int32_t device;  /* its index */
+  bool direct;     /* torch's dispatcher was not asked: tensors must be plain, see shortcut.c */
   /* Python decides: an operand, the device argument or the generator is elsewhere, an operand has a lazy
    * bit, or the core has no lowering for this use of the op (an exception is set then). */
   bool otherwise;
@@ -200,10 +211,28 @@ PyObject *tgx_wrapped_number(PyObject *module, PyObject *unused);
 PyObject *tgx_empty(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames);
 PyObject *tgx_empty_strided(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames);
 
+/* ---- shortcut.c ---- */
+
+/* setup_shortcuts(...): what shortcuts need to know of torch, after probe_tensor; False where it is not found. */
+PyObject *tgx_setup_shortcuts(PyObject *module, PyObject *args, PyObject *kwargs);
+/* add_shortcut(torch's object, kernel, kernel for a number or None, operands, rank or -1) -> bool */
+PyObject *tgx_add_shortcut(PyObject *module, PyObject *args);
+/* shortcuts_taken() -> int */
+PyObject *tgx_shortcuts_taken(PyObject *module, PyObject *unused);
+/* Whether torch's dispatcher would do nothing for this operand but call the kernel. */
+bool tgx_is_plain(PyObject *tensor);
+/* Notes a write to a tensor in its version, which autograd compares; -1 with an exception. */
+int tgx_bump_version(PyObject *tensor);
+
 /* ---- kernel.c, location.c, views.c ---- */
 
 extern PyTypeObject tgx_kernel_type;
 PyObject *tgx_make_kernel(PyObject *module, PyObject *args, PyObject *kwargs);
+/* How many arguments tgx_call_direct takes for a kernel; 0 if it does not take the kernel. */
+Py_ssize_t tgx_direct_operands(PyObject *kernel);
+/* Calls a kernel for its first n arguments, past torch's dispatcher. NULL without an exception where that
+ * records nothing: the dispatcher decides, and finds the words for what is wrong. */
+PyObject *tgx_call_direct(PyObject *kernel, PyObject *const *operands, Py_ssize_t n);
 
 /* Registers the view kernels under aten for PrivateUse1; NULL or the reason why not. */
 const char *tgx_register_views(uint64_t torch_version);

@@ -7,9 +7,10 @@
 #include "pyfast.h"
 
 struct tgx_shim tgx_shim;
+static void *library;
 
 const char *tgx_shim_load(const char *path) {
-  void *library = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+  library = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
   if (library == NULL) return path;
 #define X(ret, name, args) \
   if ((*(void **)&tgx_shim.name = dlsym(library, #name)) == NULL) return #name;
@@ -19,6 +20,8 @@ const char *tgx_shim_load(const char *path) {
   tgx_shim.xla = tgx_shim.aoti_torch_device_type_privateuse1();
   return NULL;
 }
+
+void *tgx_shim_symbol(const char *name) { return dlsym(library, name); }
 
 /* By the number of c10::ScalarType; the types of gocore/dtype. */
 static const int8_t item_sizes[] = {

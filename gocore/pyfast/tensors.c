@@ -129,6 +129,32 @@ PyObject *tgx_new_tensor(int64_t handle, int32_t scalar_type, int64_t device, in
   return tensor;
 }
 
+/* ---- from a Python tensor to torch's ---- */
+
+/* Where a tensor's Python object keeps its at::Tensor, which is the pointer to its implementation, is not part
+ * of any interface. probe_tensor finds the one word of the first few that is that pointer; without it, tensors
+ * are asked for through the C interface, which copies the at::Tensor. */
+enum { OBJECT_WORDS = 8 };
+static int tensor_word = -1;
+
+PyObject *tgx_probe_tensor(PyObject *module, PyObject *args) {
+  PyObject *tensor;
+  unsigned long long implementation;
+  int found = -1;
+  (void)module;
+  if (!PyArg_ParseTuple(args, "OK", &tensor, &implementation)) return NULL;
+  void **words = (void **)tensor;
+  for (int i = 0; i < OBJECT_WORDS && (i + 1) * (Py_ssize_t)sizeof *words <= Py_TYPE(tensor)->tp_basicsize; i++) {
+    if (words[i] != (void *)(uintptr_t)implementation) continue;
+    if (found >= 0) Py_RETURN_FALSE;
+    found = i;
+  }
+  tensor_word = found;
+  return PyBool_FromLong(found >= 0);
+}
+
+tgx_tensor tgx_borrow(PyObject *tensor) { return tensor_word < 0 ? NULL : (void **)tensor + tensor_word; }
+
 /* A tensor without elements has no data address of its own; its storage has. */
 static int64_t storage_handle(PyObject *tensor) {
   PyObject *s = PyObject_CallMethod(tensor, "untyped_storage", NULL);
@@ -142,7 +168,9 @@ static int64_t storage_handle(PyObject *tensor) {
 int tgx_meta_read(PyObject *tensor, struct tgx_meta *m) {
   int64_t *sizes, *strides;
   const void *data;
-  if (tgx_shim.torch_tensor_from_pyobject(tensor, &m->owner)) goto failed_early;
+  m->owner = tgx_borrow(tensor);
+  m->owned = m->owner == NULL;
+  if (m->owned && tgx_shim.torch_tensor_from_pyobject(tensor, &m->owner)) goto failed_early;
   tgx_tensor t = m->owner;
   if (tgx_shim.aoti_torch_get_device_type(t, &m->device_type) || tgx_shim.aoti_torch_get_dtype(t, &m->scalar_type) ||
       tgx_shim.aoti_torch_get_dim(t, &m->ndim) || tgx_shim.aoti_torch_get_sizes(t, &sizes))
@@ -175,4 +203,6 @@ failed_early:
   return -1;
 }
 
-void tgx_meta_free(struct tgx_meta *m) { tgx_shim.aoti_torch_delete_tensor_object(m->owner); }
+void tgx_meta_free(struct tgx_meta *m) {
+  if (m->owned) tgx_shim.aoti_torch_delete_tensor_object(m->owner);
+}

@@ -8,6 +8,7 @@ not give us the name, so `check_torch` tries it.
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
 import threading
 from collections.abc import Callable
@@ -57,8 +58,8 @@ def _register_hooks() -> None:
             return True
 
     class Guard(acc.DeviceGuard):  # type: ignore[misc]
-        def type_(self) -> Any:
-            return torch._C._autograd.DeviceType.PrivateUse1
+        # Autograd asks for the type more than once per recorded op, and does not pass self to what is no function.
+        type_ = itertools.repeat(torch._C._autograd.DeviceType.PrivateUse1).__next__
 
     acc.register_python_privateuseone_hook(Hooks())
     acc.register_python_privateuseone_device_guard(Guard())

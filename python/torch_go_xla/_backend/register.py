@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from . import autocast, fallback, foreach, plan, rnn, special
+from . import autocast, fallback, foreach, plan, rnn, shortcuts, special
 from .core import native
 from .plan import Plan
 from .schema import Schema, of, parse
@@ -147,7 +147,7 @@ def _batch_norm(kernels: dict[str, Any]) -> None:
 
 
 def register(table: Sequence[tuple[str, str]]) -> None:
-    """Register all kernels, the fallback and autocast."""
+    """Register all kernels, the fallback, autocast and the shortcuts."""
     kernels = make_kernels(table)
     _batch_norm(kernels)
     kernels.update(special.kernels() | rnn.kernels())
@@ -162,3 +162,4 @@ def register(table: Sequence[tuple[str, str]]) -> None:
         for key, kernel in entries.items():
             # Library.impl in three lines: thousands of calls, and what else it does is for other keys.
             aten.m.impl(key, dispatch_key, kernel, False)
+    shortcuts.install(kernels)
