@@ -16,6 +16,9 @@ type CompileOptions struct {
 	NumReplicas, NumPartitions int
 	// UseSPMD lets the compiler partition one program over the partitions.
 	UseSPMD bool
+	// PropagateToOutputs lets the partitioner choose the sharding of outputs that
+	// the module does not state: one flag an output, or one for all; nil is none.
+	PropagateToOutputs []bool
 	// UseShardy takes the partitioning from the module's sdy dialect instead of
 	// from sharding attributes.
 	UseShardy bool
@@ -37,12 +40,13 @@ const (
 	fieldPortable           = 4
 	fieldEnvOptionOverrides = 7
 
-	fieldDeviceOrdinal    = 1
-	fieldNumReplicas      = 4
-	fieldNumPartitions    = 5
-	fieldUseSPMD          = 6
-	fieldDeviceAssignment = 9
-	fieldUseShardy        = 19
+	fieldDeviceOrdinal     = 1
+	fieldNumReplicas       = 4
+	fieldNumPartitions     = 5
+	fieldUseSPMD           = 6
+	fieldDeviceAssignment  = 9
+	fieldPropagateToOutput = 12
+	fieldUseShardy         = 19
 
 	fieldReplicaCount       = 1
 	fieldComputationCount   = 2
@@ -79,6 +83,13 @@ func (o *CompileOptions) marshal(fn fnID) ([]byte, error) {
 	build.truth(fieldUseSPMD, o.UseSPMD)
 	if o.DeviceAssignment != nil {
 		build.bytes(fieldDeviceAssignment, assignment(o.DeviceAssignment, replicas, partitions))
+	}
+	if len(o.PropagateToOutputs) > 0 {
+		var packed message
+		for _, on := range o.PropagateToOutputs {
+			packed = append(packed, map[bool]byte{true: 1}[on])
+		}
+		build.bytes(fieldPropagateToOutput, packed)
 	}
 	build.truth(fieldUseShardy, o.UseShardy)
 	var m message

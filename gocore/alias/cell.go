@@ -15,12 +15,13 @@
 //
 // and changes only through Store.set. Device buffers are counted references.
 //
-// The package imports ir, strided, shape, dtype and errs.
+// The package imports ir, strided, sharding, shape, dtype and errs.
 package alias
 
 import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
+	"github.com/torch-go-xla/torch-go-xla/gocore/sharding"
 )
 
 // State says what a cell holds.
@@ -48,6 +49,8 @@ type Buffer interface {
 	Err() error
 	// Donating reports that the user gave the buffer away: the next program that reads it takes it over.
 	Donating() bool
+	// Sharding says how the buffer lies on the devices of SPMD; nil without SPMD.
+	Sharding() *sharding.Sharding
 }
 
 // Cell is the storage of an alias group.
@@ -56,6 +59,9 @@ type Cell struct {
 	Shape *shape.Shape
 	// Buf is the buffer of a Device cell.
 	Buf Buffer
+	// Sharding is how the user wants the value to lie on the devices, while it has Shape's dimensions; nil
+	// where that is left to the compiler.
+	Sharding *sharding.Sharding
 	// Err is the cause of a Poisoned or Dead cell.
 	Err error
 	// Bytes is the size of the storage.

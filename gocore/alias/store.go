@@ -1,6 +1,8 @@
 package alias
 
 import (
+	"slices"
+
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
@@ -18,14 +20,16 @@ type Leaf struct {
 type Trace struct {
 	Graph ir.Graph
 	// Leaves are the buffers behind the OpData nodes, in order of first use; attribute word 0 of such a
-	// node is its place here. The trace owns a reference to each.
+	// node is its place here, word 1 the hash of its sharding. The trace owns a reference to each.
 	Leaves []Leaf
 	// Dirty are the slots of the Pending cells, in the order in which they became so; 0 marks a gap.
-	Dirty    []uint32
-	gaps     int
-	epoch    uint32
-	words    words
-	operands []ir.ID
+	Dirty []uint32
+	// Partitions is the number of devices that SPMD spreads the graph over; 0 without SPMD.
+	Partitions int
+	gaps       int
+	epoch      uint32
+	words      words
+	operands   []ir.ID
 }
 
 // Store is all cells of the process. It is not safe for concurrent use.
@@ -101,7 +105,7 @@ func (s *Store) Release(h Handle) {
 	}
 	s.set(c, h.slot(), Free)
 	c.gen++
-	c.Shape, c.Err = nil, nil
+	c.Shape, c.Sharding, c.Err = nil, nil, nil
 	s.free = append(s.free, h.slot())
 	s.live--
 }
@@ -159,14 +163,25 @@ func (s *Store) SetPending(h Handle, c *Cell, v ir.ID) {
 		}
 	}
 	s.set(c, h.slot(), Pending)
-	c.Value, c.Origin, c.Epoch, c.Shape = v, origin, t.epoch, t.Graph.Shape(v)
+	c.Value, c.Origin, c.Epoch = v, origin, t.epoch
+	c.reshape(t.Graph.Shape(v))
+}
+
+// reshape sets the shape of a value that replaces the cell's. What the user said of the sharding holds for
+// values of the same dimensions.
+func (c *Cell) reshape(sh *shape.Shape) {
+	if c.Sharding != nil && (c.Shape == nil || !slices.Equal(c.Shape.Dims, sh.Dims)) {
+		c.Sharding = nil
+	}
+	c.Shape = sh
 }
 
 // SetDevice gives the storage a buffer of a shape; the cell takes over the caller's reference.
 func (s *Store) SetDevice(slot uint32, sh *shape.Shape, buf Buffer) {
 	c := &s.cells[slot]
 	s.set(c, slot, Device)
-	c.Shape, c.Buf = sh, buf
+	c.reshape(sh)
+	c.Buf = buf
 }
 
 // SetFailed makes the cell Poisoned or Dead with a cause.
@@ -192,9 +207,14 @@ func (s *Store) leaf(c *Cell) ir.ID {
 
 // AddLeaf records that the graph reads a buffer.
 func (t *Trace) AddLeaf(sh *shape.Shape, buf Buffer) ir.ID {
-	place := [1]int64{int64(len(t.Leaves))}
+	attr := [2]int64{int64(len(t.Leaves))}
+	words := attr[:1]
+	if s := buf.Sharding(); s != nil {
+		attr[1] = int64(s.Hash)
+		words = attr[:]
+	}
 	buf.Retain()
-	id := t.Graph.Add(ir.OpData, nil, place[:], sh, 0, 0)
+	id := t.Graph.Add(ir.OpData, nil, words, sh, 0, 0)
 	t.Leaves = append(t.Leaves, Leaf{id, buf})
 	return id
 }
@@ -209,4 +229,39 @@ func (t *Trace) Cut() {
 	clear(t.Leaves)
 	t.Leaves, t.Dirty, t.gaps = t.Leaves[:0], t.Dirty[:0], 0
 	t.epoch++
+}
+
+// Merge makes one device of all, for SPMD over a number of partitions: device 0, whose buffers move
+// replaces. It is an error if another device has storages. No graph is being recorded.
+func (s *Store) Merge(partitions int, move func(Buffer) (Buffer, error)) (err error) {
+	for i := range s.cells {
+		if c := &s.cells[i]; c.State != Free && c.Dev > 0 {
+			return errs.New(errs.Runtime, "use_spmd: there are tensors on xla:%d; call it before, or keep to xla:0", c.Dev)
+		}
+	}
+	moved := make(map[Buffer]Buffer)
+	defer func() {
+		for _, b := range moved {
+			b.Release() // the cells have their own references
+		}
+	}()
+	for i := range s.cells {
+		if c := &s.cells[i]; c.State == Device && moved[c.Buf] == nil {
+			to, err := move(c.Buf)
+			if err != nil {
+				return err
+			}
+			moved[c.Buf] = to
+		}
+	}
+	for i := range s.cells {
+		if c := &s.cells[i]; c.State == Device {
+			to := moved[c.Buf]
+			to.Retain()
+			s.SetDevice(uint32(i), c.Shape, to)
+		}
+	}
+	s.traces = s.traces[:1]
+	s.traces[0].Partitions = partitions
+	return nil
 }

@@ -1,12 +1,15 @@
 package alias
 
 import (
+	"encoding/binary"
 	"errors"
+	"slices"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
+	"github.com/torch-go-xla/torch-go-xla/gocore/sharding"
 	"github.com/torch-go-xla/torch-go-xla/gocore/strided"
 )
 
@@ -99,6 +102,9 @@ func (s *Store) Write(v *View, val ir.ID) error {
 	}
 	t := &s.traces[c.Dev]
 	if v.full(c) {
+		if c.Sharding != nil && c.Shape.DType == v.Type { // a flat view of a sharded value leaves it as it is
+			val = t.Reshape(val, c.Shape.Dims)
+		}
 		s.SetPending(v.Handle, c, val)
 		return nil
 	}
@@ -276,19 +282,24 @@ func (t *Trace) dynamic(op ir.Op, in []ir.ID, starts, window []int64, out *shape
 	return g.Add(op, operands, *w, out, 0, 0)
 }
 
-// retype reads the bytes of a storage's value as elements of type d; x itself if it has that type.
+// retype reads the bytes of a storage's value as elements of type d; x itself if it has that type. Elements
+// of one size keep the dimensions.
 func (t *Trace) retype(x ir.ID, d dtype.DType, bytes int64) ir.ID {
 	g := &t.Graph
 	if g.Shape(x).DType == d {
 		return x
 	}
 	n := [1]int64{bytes / int64(d.Size())}
+	dims := n[:]
+	if s := g.Shape(x); s.DType.Size() == d.Size() {
+		dims = s.Dims
+	}
 	w := t.begin()
 	w.tensor()
 	w.typ(d)
-	w.ints(n[:])
+	w.ints(dims)
 	in := [1]ir.ID{x}
-	return g.Add(ir.OpBitcast, in[:], *w, shape.Of(d, n[:]), 0, 0)
+	return g.Add(ir.OpBitcast, in[:], *w, shape.Of(d, dims), 0, 0)
 }
 
 // Broadcast records x, of any dimensions that expand to dims, as an array of dims.
@@ -309,6 +320,24 @@ func (t *Trace) Broadcast(x ir.ID, dims []int64) ir.ID {
 		return g.Add(ir.OpBroadcast, in[:], *w, to, 0, 0)
 	}
 	return x
+}
+
+// Reshape records x with other dimensions of as many elements.
+func (t *Trace) Reshape(x ir.ID, dims []int64) ir.ID {
+	if slices.Equal(t.Graph.Shape(x).Dims, dims) {
+		return x
+	}
+	step := strided.Step{Kind: strided.Reshape, Dims: dims}
+	return t.step(x, &step)
+}
+
+// Annotate records x with a sharding that the partitioner must give it.
+func (t *Trace) Annotate(x ir.ID, sh *sharding.Sharding) ir.ID {
+	w := t.begin()
+	w.tensor()
+	w.text(sh.String())
+	in := [1]ir.ID{x}
+	return t.Graph.Add(ir.OpAnnotate, in[:], *w, t.Graph.Shape(x), 0, 0)
 }
 
 // Cast records torch's conversion of x to type d.
@@ -337,6 +366,14 @@ func (t *Trace) begin() *words {
 func (w *words) tensor()           { *w = append(*w, ir.Tag(ir.KTensor, 0)) }
 func (w *words) int(x int64)       { *w = append(*w, ir.Tag(ir.KConst, 0), x) }
 func (w *words) typ(d dtype.DType) { *w = append(*w, ir.Tag(ir.KType, 0), int64(d.TorchCode())) }
+func (w *words) text(x string) {
+	*w = append(*w, ir.Tag(ir.KText, len(x)))
+	for ; len(x) > 0; x = x[min(8, len(x)):] {
+		var word [8]byte
+		copy(word[:], x)
+		*w = append(*w, int64(binary.LittleEndian.Uint64(word[:])))
+	}
+}
 func (w *words) ints(x []int64) {
 	*w = append(*w, ir.Tag(ir.KInts, len(x)))
 	*w = append(*w, x...)

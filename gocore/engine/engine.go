@@ -31,6 +31,7 @@ type Engine struct {
 	mu        sync.Mutex
 	open      atomic.Bool // set once the device is open
 	client    *runtime.Client
+	devices   atomic.Pointer[[]*runtime.Device] // as torch sees them
 	store     *alias.Store
 	ctx       ops.Ctx
 	plan      lazy.Plan
@@ -104,12 +105,17 @@ func (e *Engine) Open(s Settings) error {
 func (e *Engine) use(client *runtime.Client) {
 	n := len(client.Devices)
 	e.client, e.store = client, alias.NewStore(n)
+	e.devices.Store(&client.Devices)
 	e.seeds = make([]seed, n)
-	e.cache = cache.New[programKey, *program](int(config.Number("XLA_COMPILATION_CACHE_SIZE")), func(p *program) { p.release() })
+	e.cache = newCache()
 	if e.ctx.DefaultFloat == dtype.Invalid {
 		e.ctx.DefaultFloat = dtype.F32
 	}
 	e.open.Store(true)
+}
+
+func newCache() *cache.Cache[programKey, *program] {
+	return cache.New[programKey](int(config.Number("XLA_COMPILATION_CACHE_SIZE")), func(p *program) { p.release() })
 }
 
 // check is the error of a call that needs an open device.
@@ -128,12 +134,14 @@ func (e *Engine) device(dev int) (*runtime.Device, error) {
 	if err := e.check(); err != nil {
 		return nil, err
 	}
-	if dev < 0 || dev >= len(e.client.Devices) {
-		return nil, errs.New(errs.Runtime, "xla:%d: invalid device ordinal; this process has %d xla device(s), xla:0 to xla:%d",
-			dev, len(e.client.Devices), len(e.client.Devices)-1)
+	if n := e.DeviceCount(); dev < 0 || dev >= n {
+		return nil, errs.New(errs.Runtime, "xla:%d: invalid device ordinal; this process has %d xla device(s), xla:0 to xla:%d", dev, n, n-1)
 	}
-	return e.client.Devices[dev], nil
+	return e.at(int32(dev)), nil
 }
+
+// at is the device of a cell.
+func (e *Engine) at(dev int32) *runtime.Device { return (*e.devices.Load())[dev] }
 
 // Client is the open client; nil before Open.
 func (e *Engine) Client() *runtime.Client {

@@ -76,27 +76,27 @@ func (e *Engine) OpenJSON(text string) error {
 
 // DeviceCount is the number of devices, 0 before Open.
 func (e *Engine) DeviceCount() int {
-	if c := e.Client(); c != nil {
-		return len(c.Devices)
+	if l := e.devices.Load(); l != nil {
+		return len(*l)
 	}
 	return 0
 }
 
-// DevicesJSON describes the devices.
+// DevicesJSON describes the plugin's devices.
 func (e *Engine) DevicesJSON() (string, error) {
 	if err := e.check(); err != nil {
 		return "", err
 	}
 	var out []map[string]any
-	for _, d := range e.client.Devices {
-		attrs, err := d.PJRT().Attributes()
+	for i, d := range e.client.PJRT.AddressableDevices() {
+		attrs, err := d.Attributes()
 		if err != nil {
 			attrs = nil
 		}
 		out = append(out, map[string]any{
-			"index": d.Index, "id": d.PJRT().ID(), "kind": d.PJRT().Kind(), "platform": e.client.PJRT.PlatformName(),
-			"description": d.PJRT().String(), "attributes": attrs, "process": d.PJRT().ProcessIndex(),
-			"local_hardware_id": d.PJRT().LocalHardwareID(),
+			"index": i, "id": d.ID(), "kind": d.Kind(), "platform": e.client.PJRT.PlatformName(),
+			"description": d.String(), "attributes": attrs, "process": d.ProcessIndex(),
+			"local_hardware_id": d.LocalHardwareID(),
 		})
 	}
 	return marshal(out), nil
@@ -158,6 +158,9 @@ func (e *Engine) Describe(handle int64) (string, error) {
 	out := map[string]any{"state": c.State.String(), "bytes": c.Bytes, "device": c.Dev, "writes": c.Writes}
 	if c.Shape != nil {
 		out["shape"] = c.Shape.String()
+	}
+	if sh := e.shardingOf(c); sh != nil {
+		out["sharding"] = sh.String()
 	}
 	if c.Err != nil {
 		out["error"] = c.Err.Error()

@@ -31,13 +31,13 @@ func (e *Engine) SyncSome(handles []int64) error {
 	}
 	var first error
 	for dev, slots := range byDevice {
-		if err := e.cutSome(e.client.Devices[dev], slots); err != nil && first == nil {
+		if err := e.cutSome(e.at(dev), slots); err != nil && first == nil {
 			first = err
 		}
 	}
 	e.mu.Unlock()
 	for dev := range byDevice {
-		e.client.Devices[dev].Kick()
+		e.at(dev).Kick()
 	}
 	return first
 }
@@ -143,11 +143,11 @@ func (e *Engine) Dump(handles []int64, format string) (string, error) {
 	if format != "hlo" {
 		return "", errs.New(errs.Value, "unknown format %q: want ir, dot, stablehlo or hlo", format)
 	}
-	return e.optimized(e.client.Devices[dev], lp)
+	return e.optimized(e.at(dev), lp)
 }
 
 func (e *Engine) optimized(d *runtime.Device, lp *lower.Program) (string, error) {
-	x, err := d.Compile(lp.Module, len(lp.Donors)+len(lp.Packs), nil)
+	x, err := d.Compile(lp.Module, len(lp.Donors)+len(lp.Packs), lp.Open)
 	if err != nil {
 		return "", err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
 	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
+	"github.com/torch-go-xla/torch-go-xla/gocore/sharding"
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 )
 
@@ -38,8 +40,11 @@ type program struct {
 	packs   []dtype.DType
 	results []*shape.Shape
 	donors  []int32
+	open    []bool // see lower.Program
 	nodes   int
 	disk    *cache.Disk // nil: none
+	// shardings are those of the results; nil without SPMD.
+	shardings []*sharding.Sharding
 
 	refs     atomic.Int32
 	once     sync.Once
@@ -63,7 +68,7 @@ var (
 
 func newProgram(key programKey, dev *runtime.Device, lp *lower.Program, nodes int, onFail func()) *program {
 	p := &program{key: key, dev: dev, module: lp.Module, packs: lp.Packs, results: lp.Results,
-		donors: lp.Donors, nodes: nodes, onFail: onFail}
+		donors: lp.Donors, open: lp.Open, nodes: nodes, onFail: onFail}
 	p.refs.Store(1)
 	return p
 }
@@ -86,14 +91,14 @@ func (p *program) compile() {
 	}()
 	var key string
 	if p.disk != nil {
-		key = cache.Key(p.module, fmt.Append(nil, p.dev.PJRT().ID()))
+		key = cache.Key(p.module, fmt.Append(nil, p.dev.IDs(), p.open))
 		if p.exe = p.load(key); p.exe != nil {
 			return
 		}
 	}
 	start := time.Now()
 	uncached.Add(1)
-	p.exe, p.err = p.dev.Compile(p.module, p.params(), nil)
+	p.exe, p.err = p.dev.Compile(p.module, p.params(), p.open)
 	compileTime.Since(start)
 	if p.err != nil {
 		if p.onFail != nil {
@@ -103,6 +108,35 @@ func (p *program) compile() {
 	}
 	if p.disk != nil {
 		p.store(key)
+	}
+}
+
+// settleShardings compiles the program and finds out how its results are sharded: that is part of the key
+// of the programs which read them. If it cannot be compiled, running it says so.
+func (p *program) settleShardings(roots []lazy.Root) {
+	p.shardings = make([]*sharding.Sharding, len(roots))
+	for i, r := range roots {
+		if p.shardings[i] = r.Sharding; r.Sharding == nil {
+			p.shardings[i] = sharding.Everywhere
+		}
+	}
+	exe, err := p.Executable()
+	if err != nil || !slices.Contains(p.open, true) {
+		return
+	}
+	got, err := exe.Results()
+	if err == nil && len(got) != len(roots) {
+		err = errs.New(errs.Compile, "the compiler gives the shardings of %d results, there are %d", len(got), len(roots))
+	}
+	if err != nil {
+		p.err = err
+		p.onFail()
+		return
+	}
+	for i, open := range p.open {
+		if open {
+			p.shardings[i] = got[i]
+		}
 	}
 }
 

@@ -66,7 +66,7 @@ func (e *Engine) hold(handles []int64) (values []held, devices []*runtime.Device
 			return nil, devices, err
 		}
 		if c.State == alias.Pending {
-			d := e.client.Devices[c.Dev]
+			d := e.at(c.Dev)
 			devices = append(devices, d)
 			if err := e.cut(d); err != nil {
 				return nil, devices, err

@@ -105,6 +105,9 @@ func (e *Engine) program(d *runtime.Device) (*program, error) {
 	p := newProgram(key, d, lp, len(e.plan.Nodes), func() { e.cache.Remove(key) })
 	p.disk = e.disk
 	e.cache.Put(key, p)
+	if d.Partitions() > 0 {
+		p.settleShardings(e.plan.Roots)
+	}
 	return p, nil
 }
 
@@ -124,7 +127,7 @@ func (e *Engine) launch(d *runtime.Device, t *alias.Trace, p *program) *runtime.
 	for _, dt := range p.packs {
 		l.Packs = append(l.Packs, e.pack(&t.Graph, dt))
 	}
-	l.NewOuts(d, p.results)
+	l.NewOuts(d, p.results, p.shardings)
 	start := time.Now()
 	l.Done = func(error) {
 		executeTime.Since(start)
@@ -159,10 +162,10 @@ func (e *Engine) pack(g *ir.Graph, d dtype.DType) runtime.Pack {
 // settle gives every pending storage its buffer: a result of the launch, or the buffer of a leaf that it
 // is a copy of.
 func (e *Engine) settle(t *alias.Trace, slots []uint32, l *runtime.Launch) {
-	for _, slot := range slots {
+	for k, slot := range slots {
 		c := e.store.At(slot)
 		id, sh := c.Value, c.Shape
-		if i, ok := e.plan.RootIndex(id); ok {
+		if i := e.plan.Results[k]; i >= 0 {
 			out := l.Outs[i]
 			out.Retain()
 			e.store.SetDevice(slot, sh, out)

@@ -28,8 +28,8 @@ func (e *Engine) Upload(h alias.Handle, src unsafe.Pointer, d dtype.DType, dims 
 		e.mu.Unlock()
 		return err
 	}
-	s := shape.Of(d, dims)
-	dev, bytes := e.client.Devices[c.Dev], c.Bytes
+	s, sh := e.placement(c, shape.Of(d, dims))
+	dev, bytes := e.at(c.Dev), c.Bytes
 	e.mu.Unlock()
 	if s.Bytes() != bytes {
 		return errs.New(errs.Runtime, "copying %s (%d bytes) to a storage of %d bytes", s, s.Bytes(), bytes)
@@ -38,7 +38,7 @@ func (e *Engine) Upload(h alias.Handle, src unsafe.Pointer, d dtype.DType, dims 
 	if bytes == 0 { // no address to read from; one is needed all the same
 		src = unsafe.Pointer(&start)
 	}
-	buf, err := dev.Upload(src, s)
+	buf, err := dev.Upload(src, s, sh)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (e *Engine) Buffer(h alias.Handle) (*runtime.Buffer, error) {
 		e.mu.Unlock()
 		return nil, err
 	}
-	d := e.client.Devices[c.Dev]
+	d := e.at(c.Dev)
 	if c.State == alias.Pending {
 		e.drain()
 		if err := e.cut(d); err != nil {
@@ -153,7 +153,7 @@ func (e *Engine) Copy(dst, src alias.Handle) error {
 		e.mu.Unlock()
 		return err
 	}
-	dev := e.client.Devices[c.Dev]
+	dev := e.at(c.Dev)
 	e.mu.Unlock()
 	to, err := b.CopyTo(dev)
 	if err != nil {

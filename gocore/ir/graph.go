@@ -51,6 +51,7 @@ const (
 	OpZeros                           // (type, dims)
 	OpDynamicSlice                    // (value, starts as numbers, sizes)
 	OpDynamicUpdate                   // (base, block, starts as numbers)
+	OpAnnotate                        // (value, sharding): the same value, sharded so
 )
 
 // Flags of a node.
@@ -125,7 +126,10 @@ func (g *Graph) Add(op Op, in []ID, attr []int64, out *shape.Shape, flags Flags,
 	id := ID(len(g.nodes))
 	h := mix(uint64(op)<<8|uint64(flags), out.Hash)
 	switch {
-	case op == OpData: // which buffer it is does not matter to the program
+	case op == OpData: // which buffer it is does not matter to the program, but how it is sharded
+		for i := 1; i < len(attr); i++ {
+			h = mix(h, uint64(attr[i]))
+		}
 	case op == OpScalar && flags&Param != 0:
 		h = mix(h, uint64(attr[0])) // the type; the value is an argument
 	default:

@@ -2,14 +2,16 @@
 // parameters are, which buffers it may take over, and the key under which its executable is cached.
 //
 // A Plan refers to nodes by their local number, the order in which the needed ones were recorded, so
-// that two recordings of the same program have equal plans. The package imports alias, ir and shape.
+// that two recordings of the same program have equal plans. The package imports alias, sharding and ir.
 package lazy
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
+	"github.com/torch-go-xla/torch-go-xla/gocore/sharding"
 )
 
 // Key identifies a program: 128 bits over the needed nodes, their operands, the roots and the buffers
@@ -26,6 +28,8 @@ type Root struct {
 	// same shape, and no cell holds its buffer any more by program structure; whether some other owner
 	// does is only known at run time.
 	Donor int32
+	// Sharding is what the result must have; nil: the compiler chooses, or there is no SPMD.
+	Sharding *sharding.Sharding
 }
 
 // Plan is what one sync computes. It is good until the trace is cut. Reuse one for no allocation.
@@ -35,6 +39,8 @@ type Plan struct {
 	Nodes []ir.ID
 	// Roots are the results to compute, without repetition and without leaves.
 	Roots []Root
+	// Results says for each of the cells which root gives its value; -1 for a leaf, whose buffer is the value.
+	Results []int32
 	// Params are places in Trace.Leaves, in order of first use.
 	Params []int32
 	// Given says for each parameter whether the user gave its buffer away.
@@ -53,8 +59,7 @@ func (p *Plan) Build(s *alias.Store, t *alias.Trace, slots []uint32) {
 	p.Trace = t
 	p.reset()
 	for _, slot := range slots {
-		c := s.At(slot)
-		p.addRoot(&t.Graph, c.Value, c.Origin)
+		p.Results = append(p.Results, p.addRoot(&t.Graph, s.At(slot)))
 	}
 	p.mark(&t.Graph)
 	p.number(&t.Graph)
@@ -64,7 +69,7 @@ func (p *Plan) Build(s *alias.Store, t *alias.Trace, slots []uint32) {
 
 func (p *Plan) reset() {
 	p.Nodes, p.Roots, p.Params, p.Scalars = p.Nodes[:0], p.Roots[:0], p.Params[:0], p.Scalars[:0]
-	p.Given = p.Given[:0]
+	p.Results, p.Given = p.Results[:0], p.Given[:0]
 	g := &p.Trace.Graph
 	p.local = zeroed(p.local, g.Len())
 	p.param = zeroed(p.param, len(p.Trace.Leaves))
@@ -83,16 +88,55 @@ func zeroed(s []int32, n int) []int32 {
 	return s
 }
 
-func (p *Plan) addRoot(g *ir.Graph, id, origin ir.ID) {
-	if g.At(id).Op == ir.OpData {
-		p.local[id] = 0
-		return // the buffer itself is the value
+// addRoot is the root that gives a cell its value, a new one if there is none; -1 for a leaf.
+func (p *Plan) addRoot(g *ir.Graph, c *alias.Cell) int32 {
+	id, sh := c.Value, p.wanted(g, c)
+	if g.At(id).Op == ir.OpData && (sh == nil || sh == p.leafSharding(g, id)) {
+		return -1 // the buffer itself is the value
 	}
-	if _, dup := p.rootOf[id]; dup {
-		return
+	i, known := p.rootOf[id]
+	for ; known && int(i) < len(p.Roots); i++ {
+		switch r := &p.Roots[i]; {
+		case r.ID != id:
+		case r.Sharding == nil:
+			r.Sharding = sh
+			return i
+		case sh == nil || r.Sharding == sh:
+			return i
+		}
 	}
-	p.rootOf[id] = int32(len(p.Roots))
-	p.Roots = append(p.Roots, Root{ID: id, Donor: int32(origin)}) // donors turns the leaf into a parameter
+	i = int32(len(p.Roots))
+	if !known {
+		p.rootOf[id] = i
+	}
+	p.Roots = append(p.Roots, Root{ID: id, Donor: int32(c.Origin), Sharding: sh}) // donors turns the leaf into a parameter
+	return i
+}
+
+// wanted is the sharding that a cell's new value must have, nil if the compiler may choose: what the user
+// said of the storage or of the value, and else what the storage had, so that the new value can take over
+// the buffer and the next step is the same program.
+func (p *Plan) wanted(g *ir.Graph, c *alias.Cell) *sharding.Sharding {
+	if p.Trace.Partitions == 0 {
+		return nil
+	}
+	switch {
+	case c.Sharding != nil:
+		return c.Sharding
+	case g.At(c.Value).Op == ir.OpAnnotate:
+		var a ir.Args
+		a.Node(g, c.Value)
+		if sh, err := sharding.Parse(a.Text(1)); err == nil {
+			return sh
+		}
+	case c.Origin != ir.None && slices.Equal(g.Shape(c.Origin).Dims, g.Shape(c.Value).Dims):
+		return p.leafSharding(g, c.Origin)
+	}
+	return nil
+}
+
+func (p *Plan) leafSharding(g *ir.Graph, id ir.ID) *sharding.Sharding {
+	return p.Trace.Leaves[g.Attr(id)[0]].Buf.Sharding()
 }
 
 // mark sets local[] to 1 for every slot that a root needs. Slots are in topological order, so that one
@@ -155,6 +199,9 @@ func (p *Plan) donors(s *alias.Store, t *alias.Trace, slots []uint32) {
 			continue
 		}
 		place := g.Attr(origin)[0]
+		if p.leafSharding(g, origin) != r.Sharding {
+			continue
+		}
 		if k := p.param[place]; k > 0 {
 			r.Donor = k - 1
 			p.param[place] = -k // one taker only
@@ -180,6 +227,9 @@ func (p *Plan) key(g *ir.Graph) {
 	for _, r := range p.Roots {
 		w := p.Ref(g, r.ID)<<20 ^ uint64(r.Donor+1)
 		a, b = fold(a, w), fold(b, ^w)
+		if r.Sharding != nil {
+			a, b = fold(a, r.Sharding.Hash), fold(b, ^r.Sharding.Hash)
+		}
 	}
 	for i, given := range p.Given {
 		if given {
@@ -199,7 +249,7 @@ func (p *Plan) Ref(g *ir.Graph, id ir.ID) uint64 {
 	return uint64(p.local[prod])<<16 | uint64(id-prod)
 }
 
-// RootIndex is the place of a value among the results; ok is false for a leaf.
+// RootIndex is the first place of a value among the results; ok is false for a leaf.
 func (p *Plan) RootIndex(id ir.ID) (i int32, ok bool) {
 	i, ok = p.rootOf[id]
 	return

@@ -5,7 +5,7 @@
 // transfer a pack carries every learning rate, step count and literal of a step, and a new value
 // never needs a new compile.
 //
-// The package imports lazy, ops, ir, shape, dtype, stablehlo and errs.
+// The package imports lazy, ops, ir, sharding, shape, dtype, stablehlo and errs.
 package lower
 
 import (
@@ -17,6 +17,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/lazy"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
+	"github.com/torch-go-xla/torch-go-xla/gocore/sharding"
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 )
 
@@ -40,6 +41,8 @@ type Program struct {
 	Results []*shape.Shape
 	// Donors says for each buffer parameter which result may take its buffer over, -1 for none.
 	Donors []int32
+	// Open says for each result whether the compiler chooses its sharding; nil without SPMD.
+	Open []bool
 }
 
 // lowering is the state of one Lower call; it is the ops.Source of its rows.
@@ -80,6 +83,12 @@ func Lower(p *lazy.Plan, o Options) (*Program, error) {
 	for i, r := range p.Roots {
 		outs[i] = w.root(&l, r.ID)
 		prog.Results = append(prog.Results, g.Shape(r.ID))
+		if r.Sharding != nil {
+			w.b.ResultAttrs(i, stablehlo.Sharding(r.Sharding.String()))
+		}
+		if p.Trace.Partitions > 0 {
+			prog.Open = append(prog.Open, r.Sharding == nil)
+		}
 	}
 	w.b.Return(outs...)
 	prog.Packs = w.packs
@@ -108,6 +117,9 @@ func (w *lowering) declare() []int32 {
 			attrs = append(attrs, stablehlo.Alias(int(donors[i])))
 		} else if w.plan.Given[i] {
 			attrs = append(attrs, stablehlo.Donate())
+		}
+		if sh := leaf.Buf.Sharding(); sh != nil {
+			attrs = append(attrs, stablehlo.Sharding(sh.String()))
 		}
 		w.vals[leaf.ID] = w.b.Param(w.graph.Shape(leaf.ID), attrs...)
 	}
@@ -190,7 +202,11 @@ func (w *lowering) pack(d dtype.DType) stablehlo.Value {
 			return w.packed[i]
 		}
 	}
-	v := w.b.Param(shape.Make(d, int64(len(w.plan.Scalars))))
+	var attrs []stablehlo.Attr
+	if w.plan.Trace.Partitions > 0 {
+		attrs = append(attrs, stablehlo.Sharding(sharding.Everywhere.String()))
+	}
+	v := w.b.Param(shape.Make(d, int64(len(w.plan.Scalars))), attrs...)
 	w.packed[len(w.packs)] = v
 	w.packs = append(w.packs, d)
 	return v

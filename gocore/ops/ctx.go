@@ -15,8 +15,10 @@ type Ctx struct {
 	Row   *Row
 	// DefaultFloat is torch's default dtype.
 	DefaultFloat dtype.DType
-	outs         []*shape.Shape
-	dims         [32]int64 // scratch of Dims
+	// Partitions is the number of devices that SPMD spreads the graph over; 0 without SPMD.
+	Partitions int
+	outs       []*shape.Shape
+	dims       [32]int64 // scratch of Dims
 }
 
 // Begin points c at an op about to be recorded.

@@ -44,6 +44,7 @@ type Row struct {
 // Table is every row; the number of an op is ir.FirstRow + its place. The order is fixed by families.
 var Table = join(
 	viewRows,
+	shardingRows,
 	pointwiseRows,
 	activationRows,
 	specialRows,

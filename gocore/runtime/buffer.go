@@ -4,7 +4,7 @@
 // A Buffer is a promise: it exists from the moment that the program which fills it is planned. Reading
 // it waits; if the program fails, reading gives the cause.
 //
-// The package imports pjrt, shape, dtype, metrics and errs.
+// The package imports pjrt, hlo, sharding, shape, dtype, metrics and errs.
 package runtime
 
 import (
@@ -14,20 +14,26 @@ import (
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
+	"github.com/torch-go-xla/torch-go-xla/gocore/sharding"
 	"github.com/torch-go-xla/torch-go-xla/pjrt"
 )
 
-// Buffer is a counted reference to an array on a device, or to one that a running program will give.
+// Buffer is a counted reference to an array on a device, or to one that a running program will give. On
+// the device that SPMD makes of several it has a part on each of them, as its sharding says.
 type Buffer struct {
-	Shape *shape.Shape
+	Shape *shape.Shape // of the whole array; of each part if the sharding is manual
 	Dev   *Device
-	refs  atomic.Int32
-	state atomic.Uint32 // bufPending …
-	raw   pjrt.Buffer   // valid in bufReady
-	err   error         // valid in bufFailed and bufDead
-	wait  *sync.WaitGroup
-	given atomic.Bool
-	pins  atomic.Int32
+
+	sharding *sharding.Sharding // nil without SPMD
+	bytes    int64              // of all parts
+	refs     atomic.Int32
+	state    atomic.Uint32 // bufPending …
+	parts    []pjrt.Buffer // by device; valid in bufReady
+	one      [1]pjrt.Buffer
+	err      error // valid in bufFailed and bufDead
+	wait     *sync.WaitGroup
+	given    atomic.Bool
+	pins     atomic.Int32
 }
 
 const (
@@ -46,16 +52,25 @@ func LiveBuffers() int64 { return live.Load() }
 // liveBytes is what they take by shape.
 var liveBytes atomic.Int64
 
-// LiveBytes is the bytes of all buffers with a reference, by their shapes.
+// LiveBytes is the bytes of all buffers with a reference, by their shapes, on all devices together.
 func LiveBytes() int64 { return liveBytes.Load() }
 
-func newBuffer(dev *Device, s *shape.Shape, wait *sync.WaitGroup, refs int32) *Buffer {
-	b := &Buffer{Shape: s, Dev: dev, wait: wait}
+func newBuffer(dev *Device, s *shape.Shape, sh *sharding.Sharding, wait *sync.WaitGroup, refs int32) *Buffer {
+	b := &Buffer{Shape: s, Dev: dev, sharding: sh, wait: wait, bytes: s.Bytes()}
+	b.parts = b.one[:]
+	if sh != nil {
+		n := len(dev.devs)
+		b.parts = make([]pjrt.Buffer, n)
+		b.bytes = int64(n) * shape.Of(s.DType, sh.Local(s.Dims)).Bytes()
+	}
 	b.refs.Store(refs)
 	live.Add(1)
-	liveBytes.Add(s.Bytes())
+	liveBytes.Add(b.bytes)
 	return b
 }
+
+// Sharding says how the buffer lies on the devices of SPMD; nil without SPMD.
+func (b *Buffer) Sharding() *sharding.Sharding { return b.sharding }
 
 // Retain adds a reference.
 func (b *Buffer) Retain() { b.refs.Add(1) }
@@ -72,20 +87,13 @@ func (b *Buffer) Release() {
 		panic("runtime: buffer released once too often")
 	}
 	live.Add(-1)
-	liveBytes.Add(-b.Shape.Bytes())
-	if b.raw != 0 {
-		one := [1]pjrt.Buffer{b.raw}
-		b.raw = 0
-		// an error here has no one to go to; the plugin's own counters show a leak
-		_ = b.Dev.client.Destroy(one[:]...)
-	}
+	liveBytes.Add(-b.bytes)
+	// an error here has no one to go to; the plugin's own counters show a leak
+	_ = b.Dev.client.Destroy(b.parts...)
 }
 
-// fill makes a pending buffer ready; it takes over raw.
-func (b *Buffer) fill(raw pjrt.Buffer) {
-	b.raw = raw
-	b.state.Store(bufReady)
-}
+// ready makes a pending buffer ready, whose parts have been set.
+func (b *Buffer) ready() { b.state.Store(bufReady) }
 
 // fail makes a pending buffer an error.
 func (b *Buffer) fail(err error) {
@@ -109,6 +117,14 @@ func (b *Buffer) Err() error {
 	return nil
 }
 
+// source is the part that is all of the array, -1 if it takes several.
+func (b *Buffer) source() int {
+	if b.sharding == nil {
+		return 0
+	}
+	return b.sharding.Source()
+}
+
 // SetDonating gives the buffer away, or takes that back: the next program that reads it takes it over,
 // whoever else names it, and reading it afterwards is an error.
 func (b *Buffer) SetDonating(on bool) { b.given.Store(on) }
@@ -117,7 +133,7 @@ func (b *Buffer) SetDonating(on bool) { b.given.Store(on) }
 func (b *Buffer) Donating() bool { return b.given.Load() }
 
 // Pin waits until the buffer is computed and returns the address of its data, dense and row-major; 0 where
-// the host cannot read the device's memory. Until Unpin no program takes the memory over, not even one that
+// the host cannot read the device's memory, or the data are in several tiles. Until Unpin no program takes the memory over, not even one that
 // the buffer was given to. The caller has a reference meanwhile.
 func (b *Buffer) Pin() (uintptr, error) {
 	if err := b.finish(); err != nil {
@@ -125,15 +141,15 @@ func (b *Buffer) Pin() (uintptr, error) {
 	}
 	b.Dev.run.Lock() // no launch is deciding what it takes over
 	defer b.Dev.run.Unlock()
-	raw, err := b.Await()
-	if err != nil {
+	source := b.source()
+	if err := b.Await(); err != nil || source < 0 {
 		return 0, err
 	}
 	c := b.Dev.client
-	if on, err := c.OnCPU(raw); err != nil || !on {
+	if on, err := c.OnCPU(b.parts[source]); err != nil || !on {
 		return 0, translate(err)
 	}
-	addr, err := c.UnsafePointer(raw)
+	addr, err := c.UnsafePointer(b.parts[source])
 	if err != nil {
 		return 0, translate(err)
 	}
@@ -146,32 +162,36 @@ func (b *Buffer) Unpin() { b.pins.Add(-1) }
 
 // finish waits until the buffer is computed.
 func (b *Buffer) finish() error {
-	raw, err := b.Await()
-	if err != nil {
+	if err := b.Await(); err != nil {
 		return err
 	}
-	ev, err := b.Dev.client.Ready(raw)
-	if err == nil {
-		err = b.Dev.client.AwaitAndDestroy(ev)
+	for _, raw := range b.parts {
+		ev, err := b.Dev.client.Ready(raw)
+		if err == nil {
+			err = b.Dev.client.AwaitAndDestroy(ev)
+		}
+		if err != nil {
+			return b.Dev.explain(err, "computing %s on %s", b.Shape, b.Dev)
+		}
 	}
-	return b.Dev.explain(err, "computing %s on %s", b.Shape, b.Dev)
+	return nil
 }
 
 // Ready reports that the buffer is not pending.
 func (b *Buffer) Ready() bool { return b.state.Load() != bufPending }
 
-// Await waits until the program that fills the buffer was started, and returns the device's buffer.
-func (b *Buffer) Await() (pjrt.Buffer, error) {
+// Await waits until the program that fills the buffer was started: then it has its parts.
+func (b *Buffer) Await() error {
 	if b.state.Load() == bufPending && b.wait != nil {
 		b.wait.Wait()
 	}
 	switch b.state.Load() {
 	case bufReady:
-		return b.raw, nil
+		return nil
 	case bufPending:
-		return 0, errs.New(errs.Xla, "internal error: the program that fills %s never ran", b.Shape)
+		return errs.New(errs.Xla, "internal error: the program that fills %s never ran", b.Shape)
 	}
-	return 0, b.err
+	return b.err
 }
 
 // AwaitFor waits, for the timeout at most, until the buffer is computed or has failed, and reports
@@ -180,11 +200,10 @@ func (b *Buffer) AwaitFor(timeout time.Duration) bool {
 	if b.state.Load() == bufPending && !b.Dev.WaitQueue(0, timeout) {
 		return false
 	}
-	raw, err := b.Await()
-	if err != nil {
+	if b.Await() != nil {
 		return true
 	}
-	ev, err := b.Dev.client.Ready(raw)
+	ev, err := b.Dev.client.Ready(b.parts[0]) // the devices run in step
 	if err != nil {
 		return true
 	}

@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
-	"unsafe"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
-	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/pjrt"
 )
 
@@ -16,20 +14,31 @@ import (
 // that a fast tracer does not fill the device's memory with the inputs of steps to come.
 const inFlight = 4
 
-// Device is one device of the process with its queue.
+// Device is what torch sees as a device, with its queue: one of the plugin's devices, or all of them with
+// SPMD.
 type Device struct {
 	Index  int32
 	client *pjrt.Client
-	dev    *pjrt.Device
+	devs   []*pjrt.Device // the plugin's devices, in the order of the partitions
+	spmd   bool           // programs are partitioned over devs, and buffers have shardings
 
 	mu      sync.Mutex // guards queue and working
 	idle    *sync.Cond // on mu: the queue has become shorter
 	queue   []*Launch
 	working bool
 
-	run  sync.Mutex // held while a launch runs, so that they run in order
-	ring [inFlight]pjrt.Event
+	run  sync.Mutex             // held while a launch runs, so that they run in order
+	ring [inFlight][]pjrt.Event // of each execution, one event a device
 	next int
+}
+
+func newDevice(c *pjrt.Client, index int, devs []*pjrt.Device, spmd bool) *Device {
+	d := &Device{Index: int32(index), client: c, devs: devs, spmd: spmd}
+	d.idle = sync.NewCond(&d.mu)
+	for i := range d.ring {
+		d.ring[i] = make([]pjrt.Event, len(devs))
+	}
+	return d
 }
 
 // Client is the connection to a plugin with its devices.
@@ -46,9 +55,7 @@ func Open(plugin *pjrt.Plugin, opts map[string]any) (*Client, error) {
 	}
 	c := &Client{PJRT: pc}
 	for i, d := range pc.AddressableDevices() {
-		dev := &Device{Index: int32(i), client: pc, dev: d}
-		dev.idle = sync.NewCond(&dev.mu)
-		c.Devices = append(c.Devices, dev)
+		c.Devices = append(c.Devices, newDevice(pc, i, []*pjrt.Device{d}, false))
 	}
 	if len(c.Devices) == 0 {
 		return nil, errors.Join(errs.New(errs.Runtime, "%s has no device in this process", pc), pc.Close())
@@ -56,60 +63,28 @@ func Open(plugin *pjrt.Plugin, opts map[string]any) (*Client, error) {
 	return c, nil
 }
 
-// PJRT is the device as the plugin has it.
-func (d *Device) PJRT() *pjrt.Device { return d.dev }
+// Merge is the device that SPMD makes of all devices of the client.
+func (c *Client) Merge() *Device { return newDevice(c.PJRT, 0, c.PJRT.AddressableDevices(), true) }
+
+// Partitions is the number of the plugin's devices behind an SPMD device; 0 without SPMD.
+func (d *Device) Partitions() int {
+	if d.spmd {
+		return len(d.devs)
+	}
+	return 0
+}
+
+// IDs are the plugin's numbers of the devices.
+func (d *Device) IDs() []int {
+	ids := make([]int, len(d.devs))
+	for i, dev := range d.devs {
+		ids[i] = dev.ID()
+	}
+	return ids
+}
 
 // String is torch's name of the device.
 func (d *Device) String() string { return fmt.Sprintf("xla:%d", d.Index) }
-
-// Upload copies a dense array from host memory; the memory is free for other use when it returns. The
-// caller owns the reference of the result.
-func (d *Device) Upload(src unsafe.Pointer, s *shape.Shape) (*Buffer, error) {
-	raw, ev, err := d.client.FromHost(src, pjrt.Type(s.DType.PJRT()), s.Dims, nil, d.dev, pjrt.OnlyDuringCall)
-	if err != nil {
-		return nil, d.explain(err, "copying %s (%d bytes) to %s", s, s.Bytes(), d)
-	}
-	if err := d.client.DestroyEvents(ev); err != nil {
-		return nil, translate(err)
-	}
-	b := newBuffer(d, s, nil, 1)
-	b.fill(raw)
-	return b, nil
-}
-
-// Download waits for the buffer and copies it, dense and row-major, to size bytes of host memory.
-func (b *Buffer) Download(dst unsafe.Pointer, size int) error {
-	raw, err := b.Await()
-	if err != nil {
-		return err
-	}
-	if size == 0 {
-		return nil
-	}
-	ev, err := b.Dev.client.ToHost(raw, dst, size)
-	if err != nil {
-		return b.Dev.explain(err, "copying %s from %s", b.Shape, b.Dev)
-	}
-	if err := b.Dev.client.AwaitAndDestroy(ev); err != nil {
-		return b.Dev.explain(err, "computing or copying %s on %s", b.Shape, b.Dev)
-	}
-	return nil
-}
-
-// CopyTo makes a copy on another device.
-func (b *Buffer) CopyTo(dst *Device) (*Buffer, error) {
-	raw, err := b.Await()
-	if err != nil {
-		return nil, err
-	}
-	to, err := b.Dev.client.CopyToDevice(raw, dst.dev)
-	if err != nil {
-		return nil, dst.explain(err, "copying %s from %s to %s", b.Shape, b.Dev, dst)
-	}
-	c := newBuffer(dst, b.Shape, nil, 1)
-	c.fill(to)
-	return c, nil
-}
 
 // Wait waits until the launches of the device that were submitted have finished, or until the timeout
 // (0: none); done is false if it expired.
@@ -148,26 +123,36 @@ func (d *Device) WaitQueue(n int, timeout time.Duration) bool {
 
 // retire waits for the oldest execution in flight. The caller holds run.
 func (d *Device) retire() error {
-	ev := d.ring[d.next]
-	if ev == 0 {
-		d.next = (d.next + 1) % inFlight
-		return nil
-	}
-	d.ring[d.next] = 0
+	events := d.ring[d.next]
 	d.next = (d.next + 1) % inFlight
-	if err := d.client.AwaitAndDestroy(ev); err != nil {
-		return d.explain(err, "running a program on %s", d)
+	var first error
+	for i, ev := range events {
+		if ev == 0 {
+			continue
+		}
+		events[i] = 0
+		if err := d.client.AwaitAndDestroy(ev); err != nil && first == nil {
+			first = d.explain(err, "running a program on %s", d)
+		}
 	}
-	return nil
+	return first
 }
 
-// MemoryStats are the device allocator's figures.
+// MemoryStats are the figures of the device's allocator, with SPMD of all allocators together.
 func (d *Device) MemoryStats() (pjrt.MemoryStats, error) {
-	st, err := d.dev.MemoryStats()
-	if err != nil {
-		return st, translate(err)
+	var sum pjrt.MemoryStats
+	for _, dev := range d.devs {
+		st, err := dev.MemoryStats()
+		if err != nil {
+			return st, translate(err)
+		}
+		sum.BytesInUse += st.BytesInUse
+		sum.PeakBytesInUse += st.PeakBytesInUse
+		sum.BytesLimit += st.BytesLimit
+		sum.NumAllocs += st.NumAllocs
+		sum.LargestAllocSize = max(sum.LargestAllocSize, st.LargestAllocSize)
 	}
-	return st, nil
+	return sum, nil
 }
 
 // explain gives a plugin's error the kind and the sentence that a user can act on.
@@ -179,7 +164,7 @@ func (d *Device) explain(err error, doing string, args ...any) error {
 	what := fmt.Sprintf(doing, args...)
 	if pe.Code == pjrt.ResourceExhausted {
 		msg := fmt.Sprintf("out of memory on %s while %s: %s", d, what, pe.Msg)
-		if st, serr := d.dev.MemoryStats(); serr == nil {
+		if st, serr := d.MemoryStats(); serr == nil {
 			msg += fmt.Sprintf(" (in use %d bytes, peak %d, limit %d)", st.BytesInUse, st.PeakBytesInUse, st.BytesLimit)
 		}
 		return errs.Wrap(errs.OOM, err, "%s", msg)

@@ -1,32 +1,38 @@
 package runtime
 
 import (
+	"slices"
 	"sync"
 	"unsafe"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
+	"github.com/torch-go-xla/torch-go-xla/gocore/hlo"
 	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
+	"github.com/torch-go-xla/torch-go-xla/gocore/sharding"
 	"github.com/torch-go-xla/torch-go-xla/pjrt"
 )
 
-// Executable is a compiled program of one device. Calls are prepared once and used again.
+// Executable is a compiled program of a device. Calls are prepared once and used again.
 type Executable struct {
 	dev  *Device
 	exe  *pjrt.Executable
-	args int
+	args int // on each of the plugin's devices
 	mu   sync.Mutex
 	free []*pjrt.Call
 	raw  []pjrt.Buffer // scratch of the launch that holds Device.run
 	outs []pjrt.Buffer
 }
 
-// Compile compiles StableHLO text for a device. args is the number of its parameters. It may take long.
-func (d *Device) Compile(module []byte, args int, overrides map[string]any) (*Executable, error) {
-	exe, err := d.client.Compile(module, "mlir", pjrt.CompileOptions{
-		DeviceAssignment: []int{d.dev.ID()}, EnvOptionOverrides: overrides,
-	})
+// Compile compiles StableHLO text for a device. args is the number of its parameters; open says for each
+// result whether the compiler may choose its sharding, which matters with SPMD only. It may take long.
+func (d *Device) Compile(module []byte, args int, open []bool) (*Executable, error) {
+	opts := pjrt.CompileOptions{DeviceAssignment: d.IDs()}
+	if len(d.devs) > 1 {
+		opts.NumPartitions, opts.UseSPMD, opts.PropagateToOutputs = len(d.devs), true, open
+	}
+	exe, err := d.client.Compile(module, "mlir", opts)
 	if err != nil {
 		e := d.explain(err, "compiling a program of %d bytes of StableHLO", len(module))
 		if errs.KindOf(e) == errs.Xla {
@@ -47,8 +53,30 @@ func (d *Device) Load(serialized []byte, args int) (*Executable, error) {
 }
 
 func (d *Device) load(exe *pjrt.Executable, args int) *Executable {
+	n := len(d.devs)
 	return &Executable{dev: d, exe: exe, args: args,
-		raw: make([]pjrt.Buffer, args), outs: make([]pjrt.Buffer, exe.NumOutputs())}
+		raw: make([]pjrt.Buffer, n*args), outs: make([]pjrt.Buffer, n*exe.NumOutputs())}
+}
+
+// Results is how the program's results are sharded, of an SPMD device.
+func (x *Executable) Results() ([]*sharding.Sharding, error) {
+	if len(x.dev.devs) == 1 {
+		return slices.Repeat([]*sharding.Sharding{sharding.Everywhere}, x.exe.NumOutputs()), nil
+	}
+	module, err := x.Module()
+	if err != nil {
+		return nil, err
+	}
+	return hlo.Results(module)
+}
+
+// Module is the program as the compiler left it, a serialized HloModuleProto.
+func (x *Executable) Module() ([]byte, error) {
+	code, format, err := x.exe.OptimizedProgram()
+	if err != nil {
+		return nil, translate(err)
+	}
+	return hlo.Module(code, format)
 }
 
 // PJRT is the executable as the plugin has it.
@@ -123,13 +151,18 @@ type Launch struct {
 }
 
 // NewOuts makes the launch's results, each with a reference for the launch and one for the caller.
-func (l *Launch) NewOuts(d *Device, shapes []*shape.Shape) {
+// shardings are theirs, nil without SPMD.
+func (l *Launch) NewOuts(d *Device, shapes []*shape.Shape, shardings []*sharding.Sharding) {
 	if cap(l.Outs) < len(shapes) {
 		l.Outs = make([]*Buffer, 0, len(shapes))
 	}
 	l.wait.Add(1)
-	for _, s := range shapes {
-		l.Outs = append(l.Outs, newBuffer(d, s, &l.wait, 2))
+	for i, s := range shapes {
+		var sh *sharding.Sharding
+		if shardings != nil {
+			sh = shardings[i]
+		}
+		l.Outs = append(l.Outs, newBuffer(d, s, sh, &l.wait, 2))
 	}
 }
 
@@ -216,22 +249,24 @@ func (d *Device) execute(l *Launch) {
 
 // start enters the plugin. The caller holds run.
 func (d *Device) start(l *Launch, x *Executable) error {
-	raw := x.raw[:0]
 	for _, a := range l.Args {
-		b, err := a.Await()
-		if err != nil {
+		if err := a.Await(); err != nil {
 			return err
 		}
-		raw = append(raw, b)
 	}
-	first := len(raw)
-	defer func() { _ = d.client.Destroy(raw[first:]...) }()
-	for i := range l.Packs {
-		b, err := d.uploadPack(&l.Packs[i])
-		if err != nil {
-			return err
+	defer x.dropPacks(len(l.Args))
+	for k := range d.devs {
+		raw := x.raw[k*x.args : (k+1)*x.args]
+		for i, a := range l.Args {
+			raw[i] = a.parts[k]
 		}
-		raw = append(raw, b)
+		for i := range l.Packs {
+			pack, err := d.uploadPack(&l.Packs[i], k)
+			if err != nil {
+				return err
+			}
+			raw[len(l.Args)+i] = pack
+		}
 	}
 	_ = d.retire() // bounds the executions in flight; a failure belongs to the buffers of that one
 	call, err := x.call()
@@ -239,13 +274,14 @@ func (d *Device) start(l *Launch, x *Executable) error {
 		return translate(err)
 	}
 	defer x.done(call)
-	ev := [1]pjrt.Event{}
-	if err := call.Execute(raw, l.shared(), x.outs, ev[:]); err != nil {
+	if err := call.Execute(x.raw, l.shared(), x.outs, d.ring[(d.next+inFlight-1)%inFlight]); err != nil {
 		return d.explain(err, "running a program on %s", d)
 	}
-	d.ring[(d.next+inFlight-1)%inFlight] = ev[0]
 	for i, o := range l.Outs {
-		o.fill(x.outs[i])
+		for k := range o.parts {
+			o.parts[k] = x.outs[k*len(l.Outs)+i]
+		}
+		o.ready()
 	}
 	for i, a := range l.Args {
 		if l.given(i) {
@@ -274,9 +310,17 @@ func (l *Launch) shared() []int32 {
 	return l.keep
 }
 
-func (d *Device) uploadPack(p *Pack) (pjrt.Buffer, error) {
+// dropPacks destroys what the scratch has of packs, which follow the buffers.
+func (x *Executable) dropPacks(buffers int) {
+	for first := 0; first < len(x.raw); first += x.args {
+		_ = x.dev.client.Destroy(x.raw[first+buffers : first+x.args]...)
+	}
+}
+
+// uploadPack copies a pack to the plugin's device k.
+func (d *Device) uploadPack(p *Pack, k int) (pjrt.Buffer, error) {
 	dims := [1]int64{int64(p.N)}
-	b, ev, err := d.client.FromHost(unsafe.Pointer(&p.Data[0]), pjrt.Type(p.Type.PJRT()), dims[:], nil, d.dev, pjrt.OnlyDuringCall)
+	b, ev, err := d.client.FromHost(unsafe.Pointer(&p.Data[0]), pjrt.Type(p.Type.PJRT()), dims[:], nil, d.devs[k], pjrt.OnlyDuringCall)
 	if err != nil {
 		return 0, d.explain(err, "copying the numbers of a program to %s", d)
 	}

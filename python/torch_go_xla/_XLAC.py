@@ -5,7 +5,6 @@ Tensors inside ``torch.func.functionalize`` are unwrapped by `settled` before an
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -189,4 +188,4 @@ def _xla_metric_data(name: str) -> tuple[int, float, list[tuple[float, float]]] 
 
 def _describe(tensor: torch.Tensor) -> dict[str, Any]:
     """Return the state of a tensor's storage."""
-    return dict(json.loads(call(_native.raw.bindings_Describe, _native.fast.handle(settled(tensor)))))
+    return _native.describe(_native.fast.handle(settled(tensor)))

@@ -163,6 +163,45 @@ class NativeCore:
         """Fill a storage from one of another device."""
         call(_raw.bindings_CopyDevice, to, source)
 
+    # ---- SPMD ----
+
+    def use_spmd(self) -> None:
+        """Make one device of all devices of the process."""
+        self.open()
+        call(_raw.bindings_UseSPMD)
+
+    def partitions(self) -> int:
+        """Return the number of devices that SPMD spreads programs over, 0 without SPMD."""
+        return int(_raw.bindings_Partitions())
+
+    def annotate(self, handle: int, scalar_type: int, sizes: Sequence[int], sharding: str) -> None:
+        """Give the value of a storage a sharding; "" takes it away."""
+        import array
+
+        dims = array.array("q", sizes)
+        call(_raw.bindings_Annotate, handle, scalar_type, dims.buffer_info()[0], len(dims), sharding)
+
+    def shards(self, handle: int) -> list[dict[str, Any]]:
+        """Return what each device holds of the value of a storage: device, replica, start, size."""
+        while not call(_raw.bindings_Ready, handle, _SLICE):
+            pass
+        return list(json.loads(call(_raw.bindings_Shards, handle)))
+
+    def fetch_shard(self, handle: int, device: int, address: int) -> None:
+        """Copy what a device holds of the value of a storage to host memory."""
+        call(_raw.bindings_FetchShard, handle, device, address)
+
+    def set_shards(self, handle: int, addresses: Sequence[int]) -> None:
+        """Replace what each device holds of the value of a storage."""
+        import array
+
+        words = array.array("q", addresses)
+        call(_raw.bindings_SetShards, handle, words.buffer_info()[0], len(words))
+
+    def describe(self, handle: int) -> dict[str, Any]:
+        """Return the state of a storage."""
+        return dict(json.loads(call(_raw.bindings_Describe, handle)))
+
     # ---- steps ----
 
     def sync(self, device: int, mark: bool = False) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from ._backend import spmd
 from ._core import call
 from ._core import core as _native
 
@@ -26,29 +27,44 @@ def is_bf16_supported() -> bool:
     return True
 
 
+def use_spmd(auto: bool = False) -> None:
+    """Make one device, ``xla:0``, of all devices of the process, over which tensors and programs are sharded.
+
+    Call it before there are tensors on other devices; those on ``xla:0`` stay. NotImplementedError for ``auto``.
+    """
+    if auto:
+        raise NotImplementedError("automatic sharding is not supported: annotate tensors by hand")
+    spmd.use_spmd()
+
+
+def is_spmd() -> bool:
+    """Tell whether `use_spmd` was called."""
+    return spmd.is_spmd()
+
+
 def global_runtime_device_count() -> int:
     """Return the number of devices of all processes."""
-    return _native.device_count()
+    return _native.partitions() or _native.device_count()
 
 
 def addressable_runtime_device_count() -> int:
     """Return the number of devices of this process."""
-    return _native.device_count()
+    return _native.partitions() or _native.device_count()
 
 
 def global_device_count() -> int:
     """Return the number of devices of all processes."""
-    return _native.device_count()
+    return _native.partitions() or _native.device_count()
 
 
 def local_device_count() -> int:
     """Return the number of devices of this machine."""
-    return _native.device_count()
+    return _native.partitions() or _native.device_count()
 
 
 def addressable_device_count() -> int:
     """Return the number of devices of this process."""
-    return _native.device_count()
+    return _native.partitions() or _native.device_count()
 
 
 def runtime_device_attributes(device: str) -> dict[str, Any]:

@@ -29,13 +29,15 @@ var allowed = map[string][]string{
 	"gocore/cache":     {},
 	"gocore/shape":     {"gocore/dtype"},
 	"gocore/ir":        {"gocore/dtype", "gocore/shape"},
+	"gocore/sharding":  {"gocore/shape"},
+	"gocore/hlo":       {"gocore/dtype", "gocore/shape", "gocore/sharding"},
 	"gocore/stablehlo": {"gocore/dtype", "gocore/shape"},
-	"gocore/ops":       {"gocore/dtype", "gocore/shape", "gocore/ir", "gocore/stablehlo"},
-	"gocore/alias":     {"gocore/dtype", "gocore/shape", "gocore/ir", "gocore/strided"},
-	"gocore/lazy":      {"gocore/ir", "gocore/alias", "gocore/shape"},
-	"gocore/lower":     {"gocore/dtype", "gocore/shape", "gocore/ir", "gocore/stablehlo", "gocore/ops", "gocore/lazy"},
-	"gocore/runtime":   {"gocore/dtype", "gocore/shape", "pjrt"},
-	"gocore/engine": {"gocore/dtype", "gocore/shape", "gocore/ir", "gocore/stablehlo", "gocore/ops", "gocore/alias",
+	"gocore/ops":       {"gocore/dtype", "gocore/shape", "gocore/sharding", "gocore/ir", "gocore/stablehlo"},
+	"gocore/alias":     {"gocore/dtype", "gocore/shape", "gocore/sharding", "gocore/ir", "gocore/strided"},
+	"gocore/lazy":      {"gocore/ir", "gocore/alias", "gocore/sharding"},
+	"gocore/lower":     {"gocore/dtype", "gocore/shape", "gocore/sharding", "gocore/ir", "gocore/stablehlo", "gocore/ops", "gocore/lazy"},
+	"gocore/runtime":   {"gocore/dtype", "gocore/shape", "gocore/sharding", "gocore/hlo", "pjrt"},
+	"gocore/engine": {"gocore/dtype", "gocore/shape", "gocore/sharding", "gocore/hlo", "gocore/ir", "gocore/stablehlo", "gocore/ops", "gocore/alias",
 		"gocore/lazy", "gocore/lower", "gocore/cache", "gocore/runtime", "gocore/strided", "pjrt"},
 	"gocore/pyfast":   {"gocore/engine"},
 	"bindings":        {"gocore/engine", "gocore/pyfast"},
@@ -44,7 +46,7 @@ var allowed = map[string][]string{
 }
 
 // pure are the packages that need no C compiler: their tests run with CGO_ENABLED=0.
-var pure = []string{"dtype", "shape", "strided", "ir", "stablehlo", "ops", "alias", "lazy", "lower", "cache", "errs", "metrics", "config"}
+var pure = []string{"dtype", "shape", "strided", "ir", "stablehlo", "ops", "alias", "lazy", "lower", "cache", "errs", "metrics", "config", "sharding", "hlo"}
 
 func root(t *testing.T) string {
 	t.Helper()

@@ -43,6 +43,27 @@ class Core(Protocol):
     def copy(self, to: int, source: int) -> None:
         """Fill a storage from one of another device."""
 
+    def use_spmd(self) -> None:
+        """Make one device of all devices of the process."""
+
+    def partitions(self) -> int:
+        """Return the number of devices that SPMD spreads programs over, 0 without SPMD."""
+
+    def annotate(self, handle: int, scalar_type: int, sizes: Sequence[int], sharding: str) -> None:
+        """Give the value of a storage a sharding; "" takes it away."""
+
+    def shards(self, handle: int) -> list[dict[str, Any]]:
+        """Return what each device holds of the value of a storage: device, replica, start, size."""
+
+    def fetch_shard(self, handle: int, device: int, address: int) -> None:
+        """Copy what a device holds of the value of a storage to host memory."""
+
+    def set_shards(self, handle: int, addresses: Sequence[int]) -> None:
+        """Replace what each device holds of the value of a storage."""
+
+    def describe(self, handle: int) -> dict[str, Any]:
+        """Return the state of a storage."""
+
     def sync_all(self, device: int, wait: bool) -> None:
         """Compute what is recorded for a device, -1 for all."""
 

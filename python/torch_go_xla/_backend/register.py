@@ -18,6 +18,9 @@ from .schema import Schema, of, parse
 _BATCH_NORM = "native_batch_norm"
 
 
+# The namespace of our ops, which torch does not have.
+OWN = "torch_go_xla"
+
 # Libraries unregister when they die.
 _libraries: list[Any] = []
 
@@ -34,7 +37,7 @@ def read_table(table: Sequence[tuple[str, str]]) -> dict[str, tuple[int, Schema]
     rows: dict[str, tuple[int, Schema]] = {}
     wrong = []
     for number, (name, text) in enumerate(table):
-        if "::" in name:  # a step of a view: not an op of torch's
+        if "::" in name:  # a step of a view, or an op of ours
             continue
         full = text if text.startswith("aten::") else f"aten::{name}{text}"
         base, _, overload = name.partition(".")
@@ -94,6 +97,17 @@ def _lazy_bits(key: str) -> int:
     """Return the bits that torch leaves to the op's kernel; see TGX_LAZY_CONJ."""
     name = f"aten::{key}"
     return (name in _registered("Conjugate")) | (name in _registered("Negative")) << 1
+
+
+def make_own(table: Sequence[tuple[str, str]]) -> list[tuple[str, str, Any]]:
+    """Return name, schema and kernel of every row that is an op of ours and not of torch's."""
+    made = []
+    for number, (name, text) in enumerate(table):
+        namespace, _, base = name.partition("::")
+        if namespace == OWN:
+            p = plan.functional(parse(name + text))
+            made.append((base, base + text, native().fast.kernel(name, number, *p[:4])))
+    return made
 
 
 def make_kernels(table: Sequence[tuple[str, str]]) -> dict[str, Any]:
@@ -163,3 +177,8 @@ def register(table: Sequence[tuple[str, str]]) -> None:
             # Library.impl in three lines: thousands of calls, and what else it does is for other keys.
             aten.m.impl(key, dispatch_key, kernel, False)
     shortcuts.install(kernels)
+    own = library(OWN, "DEF")
+    _libraries.append(own)
+    for base, schema, kernel in make_own(table):
+        own.define(schema)
+        own.impl(base, kernel, "PrivateUse1")

@@ -1,0 +1,258 @@
+package engine
+
+import (
+	"unsafe"
+
+	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
+	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
+	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
+	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
+	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
+	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
+	"github.com/torch-go-xla/torch-go-xla/gocore/sharding"
+	"github.com/torch-go-xla/torch-go-xla/gocore/strided"
+)
+
+// UseSPMD makes one device, xla:0, of all devices of the process. From then on programs are partitioned
+// over them, and values have shardings. Tensors of xla:0 stay, on every device; those of another device
+// are an error. Calling it again does nothing.
+func (e *Engine) UseSPMD() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.check(); err != nil || e.spmd() {
+		return err
+	}
+	e.drain()
+	for i := range e.DeviceCount() {
+		d := e.at(int32(i))
+		if err := e.cut(d); err != nil {
+			return err
+		}
+		d.Kick()
+	}
+	all := e.client.Merge()
+	err := e.store.Merge(all.Partitions(), func(b alias.Buffer) (alias.Buffer, error) {
+		from := b.(*runtime.Buffer)
+		return from.Place(all, from.Shape, sharding.Everywhere)
+	})
+	if err != nil {
+		return err
+	}
+	e.devices.Store(&[]*runtime.Device{all})
+	e.seeds = e.seeds[:1]
+	e.ctx.Partitions = all.Partitions()
+	e.cache = newCache() // its programs are for single devices
+	return nil
+}
+
+// spmd reports that UseSPMD was called. The caller holds mu.
+func (e *Engine) spmd() bool { return e.ctx.Partitions > 0 }
+
+// Partitions is the number of devices that SPMD spreads programs over; 0 without SPMD.
+func (e *Engine) Partitions() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.ctx.Partitions
+}
+
+// placement is how a dense array s of all bytes of a storage is put there.
+func (e *Engine) placement(c *alias.Cell, s *shape.Shape) (*shape.Shape, *sharding.Sharding) {
+	switch {
+	case !e.spmd():
+		return s, nil
+	case c.Sharding != nil && c.Shape.DType == s.DType && c.Shape.Bytes() == s.Bytes():
+		return c.Shape, c.Sharding
+	}
+	return s, sharding.Everywhere
+}
+
+// Annotate gives the value of a storage, a dense array of dims, a sharding, which later values of these
+// dimensions will have too. A value that is on the devices is laid out anew at once. With "" the value is
+// on every device again, and later ones as the compiler likes.
+func (e *Engine) Annotate(h alias.Handle, d dtype.DType, dims []int64, text string) error {
+	sh, keep := sharding.Everywhere, (*sharding.Sharding)(nil)
+	if text != "" {
+		var err error
+		if sh, err = sharding.Parse(text); err != nil {
+			return err
+		}
+		keep = sh
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for {
+		c, err := e.annotated(h, d, dims, sh)
+		if err != nil {
+			return err
+		}
+		s := shape.Of(d, dims)
+		if c.State != alias.Device {
+			v := alias.View{Handle: h, Type: d, View: strided.View{Size: dims, Stride: shape.Contiguous(nil, dims)}}
+			id, err := e.store.Read(&v)
+			if err != nil {
+				return err
+			}
+			c.Sharding = nil
+			e.store.SetPending(h, c, e.store.Trace(c.Dev).Annotate(id, sh))
+			c.Sharding = keep
+			return nil
+		}
+		old := c.Buf.(*runtime.Buffer)
+		if c.Shape == s && old.Sharding() == sh {
+			c.Sharding = keep
+			return nil
+		}
+		to, err := e.place(old, s, sh)
+		if err != nil {
+			return err
+		}
+		if c, err := e.cell(h); err == nil && c.State == alias.Device && c.Buf == alias.Buffer(old) {
+			e.store.SetDevice(e.store.Slot(h), s, to)
+			c.Sharding = keep
+			return nil
+		}
+		to.Release() // the value has changed meanwhile
+	}
+}
+
+// annotated is the cell of a storage that may get a sharding.
+func (e *Engine) annotated(h alias.Handle, d dtype.DType, dims []int64, sh *sharding.Sharding) (*alias.Cell, error) {
+	c, err := e.cell(h)
+	switch {
+	case err != nil:
+		return nil, err
+	case !e.spmd():
+		return nil, errs.New(errs.Runtime, "sharding needs SPMD: call use_spmd() first")
+	case sh.Markable() != nil:
+		return nil, sh.Markable()
+	case c.Err != nil:
+		return nil, c.Err
+	case shape.Of(d, dims).Bytes() != c.Bytes:
+		return nil, errs.New(errs.Runtime, "%s does not cover its storage of %d bytes", shape.Of(d, dims), c.Bytes)
+	case e.manual(c):
+		return nil, errs.New(errs.Value, "this tensor has a value of its own on each device and cannot be sharded; shard_to_full makes one value of them")
+	}
+	return c, sh.Check(e.ctx.Partitions, dims)
+}
+
+// place is Buffer.Place, without the lock.
+func (e *Engine) place(b *runtime.Buffer, s *shape.Shape, sh *sharding.Sharding) (*runtime.Buffer, error) {
+	b.Retain()
+	defer b.Release()
+	e.mu.Unlock()
+	defer e.mu.Lock()
+	return b.Place(b.Dev, s, sh)
+}
+
+// shardingOf is the sharding of a cell's value as far as it is known and not everywhere; nil otherwise.
+func (e *Engine) shardingOf(c *alias.Cell) *sharding.Sharding {
+	switch {
+	case c.Sharding != nil:
+		return c.Sharding
+	case c.State == alias.Device:
+		if sh := c.Buf.Sharding(); sh != sharding.Everywhere {
+			return sh
+		}
+	case c.State == alias.Pending:
+		g := &e.store.Trace(c.Dev).Graph
+		if g.At(c.Value).Op == ir.OpAnnotate {
+			var a ir.Args
+			a.Node(g, c.Value)
+			if sh, err := sharding.Parse(a.Text(1)); err == nil && sh != sharding.Everywhere {
+				return sh
+			}
+		}
+	}
+	return nil
+}
+
+// manual reports that a cell has a value of its own on each device.
+func (e *Engine) manual(c *alias.Cell) bool {
+	return c.State == alias.Device && c.Buf.Sharding() == sharding.PerDevice
+}
+
+// shard describes what one device holds of a value.
+type shard struct {
+	Device  int     `json:"device"`
+	Replica int     `json:"replica"`
+	Start   []int64 `json:"start"`
+	Size    []int64 `json:"size"`
+}
+
+// sharded settles a storage and returns its buffer, which has a sharding, with a reference.
+func (e *Engine) sharded(h alias.Handle) (*runtime.Buffer, error) {
+	b, err := e.Buffer(h)
+	switch {
+	case err != nil:
+		return nil, err
+	case b == nil:
+		return nil, errs.New(errs.Runtime, "the tensor was never written: it has no shards")
+	case b.Sharding() == nil:
+		b.Release()
+		return nil, errs.New(errs.Runtime, "shards need SPMD: call use_spmd() first")
+	}
+	return b, nil
+}
+
+// Shards describes as JSON what each device holds of a storage's value, after a sync if it is pending.
+func (e *Engine) Shards(handle int64) (string, error) {
+	b, err := e.sharded(alias.Handle(handle))
+	if err != nil {
+		return "", err
+	}
+	defer b.Release()
+	sh := b.Sharding()
+	shards := make([]shard, b.Dev.Partitions())
+	for k := range shards {
+		start, size := sh.Region(k, b.Shape.Dims)
+		shards[k] = shard{Device: k, Replica: sh.Replica(k), Start: start, Size: size}
+	}
+	return marshal(shards), nil
+}
+
+// FetchShard copies what a device holds of a storage's value to host memory of its size, as Shards gives it.
+func (e *Engine) FetchShard(handle int64, device int, dst unsafe.Pointer) error {
+	b, err := e.sharded(alias.Handle(handle))
+	if err != nil {
+		return err
+	}
+	defer b.Release()
+	if device < 0 || device >= b.Dev.Partitions() {
+		return errs.New(errs.Index, "there is no device %d among %d", device, b.Dev.Partitions())
+	}
+	return b.DownloadPart(device, dst)
+}
+
+// SetShards replaces what each device holds of a storage's value: sources are the addresses of dense
+// arrays, one a device, of the sizes that Shards gives.
+func (e *Engine) SetShards(handle int64, sources []unsafe.Pointer) error {
+	b, err := e.sharded(alias.Handle(handle))
+	if err != nil {
+		return err
+	}
+	defer b.Release()
+	if len(sources) != b.Dev.Partitions() {
+		return errs.New(errs.Value, "%d shards for %d devices", len(sources), b.Dev.Partitions())
+	}
+	to, err := b.Dev.UploadParts(sources, b.Shape, b.Sharding())
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if _, err := e.cell(alias.Handle(handle)); err != nil { // the storage died meanwhile
+		to.Release()
+		return err
+	}
+	e.store.SetDevice(e.store.Slot(alias.Handle(handle)), b.Shape, to)
+	return nil
+}
+
+// AnnotateWords is Annotate as the bindings call it.
+func (e *Engine) AnnotateWords(handle int64, torchType int, dims []int64, text string) error {
+	d := dtype.FromTorch(torchType)
+	if d == dtype.Invalid {
+		return errs.New(errs.Type, "this dtype is not supported on xla devices")
+	}
+	return e.Annotate(alias.Handle(handle), d, dims, text)
+}

@@ -1,0 +1,230 @@
+// Package sharding says how an array lies on the devices of a program: in GSPMD's terms and text form.
+//
+//	{replicated}                                           every device holds all of it
+//	{maximal device=1}                                     one device holds it
+//	{devices=[2,4]<=[8]}                                   2 × 4 tiles, one a device
+//	{devices=[2,4]<=[4,2]T(1,0)}                           the devices in another order
+//	{devices=[2,1,4]0,1,2,3,4,5,6,7 last_tile_dim_replicate}  2 × 1 tiles, each on 4 devices
+//	{manual}                                               every device holds an array of its own
+//
+// Tiles have one size on all devices, the dimension divided by their number and rounded up: the last ones
+// reach past the end of an array that does not divide, where their content means nothing.
+//
+// A *Sharding is immutable and unique in the process: two shardings place every array alike exactly when
+// their pointers are equal. The package imports errs alone.
+package sharding
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Kind is the form of a sharding.
+type Kind uint8
+
+// The kinds.
+const (
+	Replicated Kind = iota
+	Maximal
+	Tiled
+	Manual
+)
+
+// Sharding is a placement. Get one from Parse; never write to its fields.
+type Sharding struct {
+	Kind Kind
+	// Tiles is the number of tiles by dimension of the array; nil if not Tiled.
+	Tiles []int64
+	// Copies is the number of devices that hold each tile.
+	Copies int64
+	// Devices lists the devices tile by tile in row-major order, and for each tile its copies; for
+	// Maximal, the one device.
+	Devices []int64
+	// Hash is a hash of the content, the same in every process.
+	Hash uint64
+
+	text  string
+	place []int64 // by device: where it stands in Devices
+}
+
+var table struct {
+	sync.RWMutex
+	byText map[string]*Sharding // canonical and other texts
+}
+
+// The shardings without parameters.
+var (
+	Everywhere = intern(&Sharding{Kind: Replicated}) // {replicated}
+	PerDevice  = intern(&Sharding{Kind: Manual})     // {manual}
+)
+
+// intern returns the sharding of equal content that is known, or s.
+func intern(s *Sharding) *Sharding {
+	s.text = s.print()
+	table.Lock()
+	defer table.Unlock()
+	if known, ok := table.byText[s.text]; ok {
+		return known
+	}
+	if table.byText == nil {
+		table.byText = make(map[string]*Sharding)
+	}
+	s.Hash = hash(s.text)
+	if s.Kind == Tiled {
+		s.place = make([]int64, len(s.Devices))
+		for i, d := range s.Devices {
+			s.place[d] = int64(i)
+		}
+	}
+	table.byText[s.text] = s
+	return s
+}
+
+func hash(text string) uint64 {
+	h := uint64(1469598103934665603)
+	for i := range len(text) {
+		h = (h ^ uint64(text[i])) * 1099511628211
+	}
+	return h
+}
+
+// tiled is the sharding of a tile assignment whose devices are a permutation of 0 … n-1. It is
+// Everywhere if there is one tile.
+func tiled(tiles []int64, copies int64, devices []int64) *Sharding {
+	if product(tiles) == 1 {
+		return Everywhere
+	}
+	devices = slices.Clone(devices)
+	for i := int64(0); i < int64(len(devices)); i += copies {
+		slices.Sort(devices[i : i+copies]) // which copy is which makes no difference
+	}
+	return intern(&Sharding{Kind: Tiled, Tiles: slices.Clone(tiles), Copies: copies, Devices: devices})
+}
+
+// Rows is the tiling of dimension 0, of rank dimensions, over n devices in order.
+func Rows(rank, n int) *Sharding {
+	tiles, devices := make([]int64, rank), make([]int64, n)
+	for i := range tiles {
+		tiles[i] = 1
+	}
+	tiles[0] = int64(n)
+	for i := range devices {
+		devices[i] = int64(i)
+	}
+	return tiled(tiles, 1, devices)
+}
+
+// String is the text of the sharding; equal shardings have equal texts.
+func (s *Sharding) String() string {
+	if s == nil {
+		return ""
+	}
+	return s.text
+}
+
+func (s *Sharding) print() string {
+	switch s.Kind {
+	case Replicated:
+		return "{replicated}"
+	case Manual:
+		return "{manual}"
+	case Maximal:
+		return "{maximal device=" + strconv.FormatInt(s.Devices[0], 10) + "}"
+	}
+	var b strings.Builder
+	b.WriteString("{devices=[")
+	b.WriteString(list(s.Tiles))
+	if s.Copies > 1 {
+		b.WriteString("," + strconv.FormatInt(s.Copies, 10))
+	}
+	b.WriteString("]")
+	if ascending(s.Devices) {
+		b.WriteString("<=[" + strconv.Itoa(len(s.Devices)) + "]")
+	} else {
+		b.WriteString(list(s.Devices))
+	}
+	if s.Copies > 1 {
+		b.WriteString(" last_tile_dim_replicate")
+	}
+	b.WriteString("}")
+	return b.String()
+}
+
+func ascending(x []int64) bool {
+	for i, v := range x {
+		if v != int64(i) {
+			return false
+		}
+	}
+	return true
+}
+
+func list(x []int64) string {
+	parts := make([]string, len(x))
+	for i, v := range x {
+		parts[i] = strconv.FormatInt(v, 10)
+	}
+	return strings.Join(parts, ",")
+}
+
+func product(x []int64) int64 {
+	n := int64(1)
+	for _, v := range x {
+		n *= v
+	}
+	return n
+}
+
+// Local is the dimensions of the array that each device holds of an array of dimensions dims. For
+// Manual, dims are those of each device's array; one without dimensions is held as [1].
+func (s *Sharding) Local(dims []int64) []int64 {
+	switch {
+	case s.Kind == Manual && len(dims) == 0:
+		return []int64{1}
+	case s.Kind != Tiled:
+		return dims
+	}
+	local := make([]int64, len(dims))
+	for i, n := range dims {
+		local[i] = (n + s.Tiles[i] - 1) / s.Tiles[i]
+	}
+	return local
+}
+
+// Region is the part of an array of dimensions dims that a device holds: where it starts and its sizes,
+// which are less than Local's in the last tiles of a dimension that does not divide, down to 0.
+func (s *Sharding) Region(device int, dims []int64) (start, size []int64) {
+	start, size = make([]int64, len(dims)), slices.Clone(dims)
+	if s.Kind != Tiled {
+		return start, size
+	}
+	tile := s.place[device] / s.Copies
+	for i := len(dims) - 1; i >= 0; i-- {
+		n := (dims[i] + s.Tiles[i] - 1) / s.Tiles[i]
+		start[i] = min(tile%s.Tiles[i]*n, dims[i])
+		size[i] = min(n, dims[i]-start[i])
+		tile /= s.Tiles[i]
+	}
+	return start, size
+}
+
+// Replica numbers the devices that hold the same part.
+func (s *Sharding) Replica(device int) int {
+	if s.Kind == Tiled {
+		return int(s.place[device] % s.Copies)
+	}
+	return device
+}
+
+// Source is the device to read all of an array from, -1 if it takes several.
+func (s *Sharding) Source() int {
+	switch s.Kind {
+	case Tiled:
+		return -1
+	case Maximal:
+		return int(s.Devices[0])
+	}
+	return 0
+}

@@ -1,0 +1,161 @@
+"""SPMD: one program on all devices of the process, and where the values of tensors lie on them.
+
+A tensor has one value, the global one. Its *sharding*, a text in GSPMD's form, says what each device holds of it::
+
+    {replicated}                       every device holds all of it
+    {devices=[2,4]<=[8]}               2 x 4 tiles, one a device
+    {devices=[2,1,4]<=[8] last_tile_dim_replicate}   2 tiles, each on 4 devices
+
+XLA partitions the programs and inserts what communication they need; results whose sharding nobody states get the one
+that the compiler finds best. This module is what `torch_go_xla.distributed` builds on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .core import is_xla, native, scalar_type
+from .transfer import resolved
+
+_ops: Any = torch.ops.torch_go_xla
+
+
+@dataclass(frozen=True)
+class Shard:
+    """What one device holds of a tensor."""
+
+    device: int  # its number among `num_devices`
+    index: tuple[slice, ...]  # the part of the global tensor
+    replica_id: int  # numbers the devices that hold the same part
+    data: torch.Tensor  # on the CPU; smaller than the other shards, or empty, where the sizes do not divide
+
+
+def use_spmd() -> None:
+    """Make one device, ``xla:0``, of all devices of the process.
+
+    Tensors of ``xla:0`` stay, on every device. RuntimeError if there are tensors on another device. Calling it again
+    does nothing.
+    """
+    native().use_spmd()
+    native().fast.set_current_device(0)
+
+
+def is_spmd() -> bool:
+    """Tell whether `use_spmd` was called."""
+    return native().partitions() > 0
+
+
+def num_devices() -> int:
+    """Return the number of devices of the process, with SPMD or without."""
+    return native().partitions() or native().device_count()
+
+
+# ---- annotations ----
+
+
+class _Annotate(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, t: torch.Tensor, sharding: str) -> torch.Tensor:
+        return _ops.annotate(t, sharding)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return grads[0], None
+
+
+def annotate(t: torch.Tensor, sharding: str) -> torch.Tensor:
+    """Return the value of a tensor with a sharding; gradients pass through.
+
+    ValueError for a sharding that cannot be read, names more or fewer devices than there are, or has another number of
+    dimensions; RuntimeError without SPMD.
+    """
+    return _Annotate.apply(_checked(t), sharding)  # type: ignore[no-any-return]
+
+
+def annotate_(t: torch.Tensor, sharding: str) -> None:
+    """Give a tensor's value a sharding, in place, which its later values have too.
+
+    What is on the devices is laid out anew at once. Of a view that is not all of its storage, only the present value is
+    annotated. Errors are those of `annotate`.
+    """
+    t = _checked(t).detach()
+    core = native()
+    if core.fast.is_full(t):
+        core.annotate(core.fast.handle(t), scalar_type(t.dtype), tuple(t.shape), sharding)
+    else:
+        t.copy_(_ops.annotate(t, sharding))
+
+
+def clear_(t: torch.Tensor) -> None:
+    """Take the sharding of a tensor away: its value is on every device, its later values are as the compiler likes."""
+    t = _checked(t).detach()
+    core = native()
+    if core.fast.is_full(t):
+        core.annotate(core.fast.handle(t), scalar_type(t.dtype), tuple(t.shape), "")
+
+
+def sharding_of(t: torch.Tensor) -> str:
+    """Return the sharding of a tensor: the one it was given, after a sync the real one; "" where there is none.
+
+    A value that is on every device without having been told so counts as not sharded; so does a view of a part.
+    """
+    t = _checked(t)
+    core = native()
+    if not core.fast.is_full(t):
+        return ""
+    state = core.describe(core.fast.handle(t))
+    return str(state.get("sharding", ""))
+
+
+# ---- shards ----
+
+
+def _whole(t: torch.Tensor) -> torch.Tensor:
+    t = resolved(_checked(t).detach())
+    return t if native().fast.is_full(t) else t.clone(memory_format=torch.contiguous_format)
+
+
+def shards(t: torch.Tensor) -> list[Shard]:
+    """Return what each device holds of a tensor, after a sync; RuntimeError without SPMD."""
+    t = _whole(t)
+    core = native()
+    handle = core.fast.handle(t)
+    found = core.shards(handle)
+    result = []
+    for s in found:
+        index = tuple(slice(a, a + n) for a, n in zip(s["start"], s["size"], strict=True))
+        data = torch.empty(s["size"], dtype=t.dtype)
+        if data.numel():
+            core.fetch_shard(handle, s["device"], data.data_ptr())
+        result.append(Shard(s["device"], index, s["replica"], data))
+    return result
+
+
+def set_shards_(t: torch.Tensor, local: Sequence[torch.Tensor]) -> None:
+    """Replace what each device holds of a tensor, which keeps its sharding; each device is sent its own shard.
+
+    ValueError if there is not one shard a device, or one has other sizes than `shards` gives.
+    """
+    t = _checked(t).detach()
+    core = native()
+    if not core.fast.is_full(t):
+        raise RuntimeError("set_shards_ needs a contiguous tensor that is all of its storage")
+    handle = core.fast.handle(t)
+    found = core.shards(handle)
+    if len(local) != len(found):
+        raise ValueError(f"{len(local)} shards for {len(found)} devices")
+    held = [x.detach().to(device="cpu", dtype=t.dtype).contiguous() for x in local]
+    for s, x in zip(found, held, strict=True):
+        if list(x.shape) != list(s["size"]):
+            raise ValueError(f"device {s['device']} holds a shard of sizes {s['size']}, not {list(x.shape)}")
+    core.set_shards(handle, [x.data_ptr() for x in held])
+
+
+def _checked(t: torch.Tensor) -> torch.Tensor:
+    if not is_xla(t):
+        raise RuntimeError(f"expected an xla tensor, got one on {t.device}")
+    return t
