@@ -29,6 +29,13 @@ func LiveBytes() int64 { return engine.LiveBytes() }
 // CachedPrograms returns the number of compiled programs in memory.
 func CachedPrograms() int64 { return int64(engine.Default.CachedPrograms()) }
 
+// Compilations returns a JSON list of the latest graphs that were compiled anew, each with the reason:
+// step, program, device, nodes, parameters, results, nearest, equal, was, now, where, reason.
+func Compilations() string { return engine.Default.CompilationsJSON() }
+
+// Setting returns the text of a variable of the config table, or its default.
+func Setting(name string) string { return engine.Setting(name) }
+
 // Describe returns the state of a storage as JSON: state, shape, device, writes, error.
 func Describe(handle int64) (string, error) { return text(engine.Default.Describe(handle)) }
 

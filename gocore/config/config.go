@@ -43,10 +43,9 @@ var Table = []Var{
 	{"XLA_PERSISTENT_CACHE_READ_ONLY", Bool, "0", "read the persistent cache, do not write it"},
 	{"XLA_SYNC_WAIT", Bool, "0", "every sync waits until the device is done"},
 	{"XLA_IR_DEBUG", Bool, "0", "record the Python line of every op and write it into the program"},
-	{"XLA_NO_SPECIAL_SCALARS", Bool, "0", "make every number an argument of the program, 0 and 1 too"},
 	{"XLA_SAVE_TENSORS_FILE", Text, "", "append the graph of every sync to this file"},
 	{"XLA_METRICS_FILE", Text, "", "append the metrics report of every step to this file"},
-	{"PT_XLA_DEBUG_LEVEL", Int, "0", "1: explain compilations on stderr; 2: executions too"},
+	{"PT_XLA_DEBUG_LEVEL", Int, "0", "1: explain every compilation on stderr"},
 	{"TORCH_GO_XLA_HUGE_PAGES", Bool, "1", "the CPU plugin keeps large arrays in huge pages"},
 }
 

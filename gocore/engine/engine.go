@@ -41,6 +41,7 @@ type Engine struct {
 	seeds     []seed
 	where     locations
 	snapshots snapshots
+	history   history
 	// Run identifies the process in dumps and profiles.
 	Run uuid.UUID
 	// TakeDead fills dst with handles of storages that died and returns their number; the kernels'

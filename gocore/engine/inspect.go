@@ -50,6 +50,9 @@ func (e *Engine) Configure(name, value string) error {
 	return nil
 }
 
+// Setting is the text of a variable of the config table, or its default.
+func Setting(name string) string { return config.String(name) }
+
 // OpenJSON is Open with its settings as JSON; see bindings.Open.
 func (e *Engine) OpenJSON(text string) error {
 	var in struct {

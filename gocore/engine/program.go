@@ -64,6 +64,7 @@ var (
 	diskMisses    = metrics.C("PersistentCacheMiss")
 	diskDamaged   = metrics.C("PersistentCacheDeserializeFailure")
 	diskUnsaved   = metrics.C("PersistentCacheSaveFailure")
+	graphsUnsaved = metrics.C("SaveTensorsFileFailure")
 )
 
 func newProgram(key programKey, dev *runtime.Device, lp *lower.Program, nodes int, onFail func()) *program {

@@ -66,6 +66,7 @@ func (e *Engine) cut(d *runtime.Device) error {
 	planTime.Since(start)
 	var l *runtime.Launch
 	if len(e.plan.Roots) > 0 {
+		e.save(d, syncs.Value())
 		p, err := e.program(d)
 		if err != nil {
 			e.poison(t, slots, err)
@@ -100,6 +101,7 @@ func (e *Engine) program(d *runtime.Device) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
+	e.history.explain(&e.plan, d, syncs.Value(), e.Where)
 	lowerTime.Since(start)
 	graphSize.Add(float64(len(e.plan.Nodes)))
 	p := newProgram(key, d, lp, len(e.plan.Nodes), func() { e.cache.Remove(key) })

@@ -47,6 +47,11 @@ def _xla_step_marker(device: str, devices: Sequence[str], wait: bool = True, res
     if wait:
         for d in targets:
             _native.wait(d)
+    if _native.opened and (path := _native.setting("XLA_METRICS_FILE")):
+        from .debug.metrics import metrics_report
+
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(f"[MetricsData; step={_native.counters().get('MarkStep', 0)}]\n{metrics_report()}\n")
 
 
 def _xla_sync_multi(

@@ -25,6 +25,9 @@ _CLASSES: dict[str, type[BaseException]] = {c.__name__: c for c in BY_KIND}
 # How long a wait stays in the core before Python looks for signals, in ms.
 _SLICE = 50
 
+# The texts of a variable that is on.
+_TRUE = ("1", "true", "yes", "on")
+
 # Launches that may wait for their turn before a sync holds the caller back.
 _AHEAD = 4
 
@@ -69,6 +72,7 @@ class NativeCore:
         self.raw = _raw
         self.fast: Any = _load_fast()  # the module of the kernels
         self._opened = False
+        self._sync_waits = False
         self._lock = threading.Lock()
 
     # ---- opening ----
@@ -94,6 +98,8 @@ class NativeCore:
                 "environment": {k: v for k, v in os.environ.items() if k in known},
             }
             call(_raw.bindings_Open, json.dumps(settings))
+            self._sync_waits = self.setting("XLA_SYNC_WAIT").lower() in _TRUE
+            self.fast.record_locations(self.setting("XLA_IR_DEBUG").lower() in _TRUE)
             self._opened = True
 
     @property
@@ -110,6 +116,10 @@ class NativeCore:
     def config_table(self) -> Sequence[tuple[str, str, str, str]]:
         """Return name, type, default and meaning of the variables that the core honours."""
         return [tuple(row) for row in json.loads(_raw.bindings_ConfigTable())]
+
+    def setting(self, name: str) -> str:
+        """Return the text of a variable of the config table as it was when the device was opened."""
+        return str(_raw.bindings_Setting(name))
 
     # ---- devices ----
 
@@ -208,6 +218,8 @@ class NativeCore:
         """Compute what is recorded for a device; returns when it is on its way."""
         self.open()
         call(_raw.bindings_Sync, device, mark)
+        if self._sync_waits:
+            self.wait(device)
         while not call(_raw.bindings_Throttle, device, _AHEAD, _SLICE):
             pass
 
@@ -273,6 +285,10 @@ class NativeCore:
     def counters(self) -> dict[str, int]:
         """Return the counters that are not zero."""
         return dict(json.loads(_raw.bindings_Counters()))
+
+    def compilations(self) -> list[dict[str, Any]]:
+        """Return why the latest graphs were compiled, the oldest first."""
+        return list(json.loads(_raw.bindings_Compilations()) or [])
 
     def metrics(self) -> list[dict[str, Any]]:
         """Return the metrics that have samples."""

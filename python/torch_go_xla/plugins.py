@@ -61,7 +61,8 @@ class CpuPlugin(DevicePlugin):
             count = 0
         if not 1 <= count <= 1024:
             raise ValueError(f"CPU_NUM_DEVICES={text!r}: want a whole number from 1 to 1024")
-        return {"cpu_device_count": count}
+        huge = os.environ.get("TORCH_GO_XLA_HUGE_PAGES", "1").lower()
+        return {"cpu_device_count": count, "cpu_huge_pages": huge not in ("", "0", "false", "no", "off")}
 
     def environment(self) -> Mapping[str, str]:
         return {"TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "2"}
