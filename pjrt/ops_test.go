@@ -68,6 +68,9 @@ func TestModules(t *testing.T) {
 		{"rows", "tensor<2x2xf32>", `%0 = "stablehlo.broadcast_in_dim"(%a0) {broadcast_dimensions = array<i64: 1>} : (tensor<2xf32>) -> tensor<2x2xf32>`, []float32{1, 2, 1, 2}},
 		{"columns", "tensor<2x2xf32>", `%0 = "stablehlo.broadcast_in_dim"(%a0) <{broadcast_dimensions = dense<0> : tensor<1xi64>}> : (tensor<2xf32>) -> tensor<2x2xf32>`, []float32{1, 1, 2, 2}},
 		{"reshape", "tensor<1x2xf32>", `%0 = "stablehlo.reshape"(%a0) : (tensor<2xf32>) -> tensor<1x2xf32>`, []float32{1, 2}},
+		{"slice", "tensor<1xf32>", `%0 = "stablehlo.slice"(%a0) {start_indices = array<i64: 1>, limit_indices = array<i64: 2>, strides = array<i64: 1>} : (tensor<2xf32>) -> tensor<1xf32>`, []float32{2}},
+		{"strided slice", "tensor<2x1xf32>", `%b = "stablehlo.broadcast_in_dim"(%a0) {broadcast_dimensions = array<i64: 0>} : (tensor<2xf32>) -> tensor<2x3xf32>
+    %0 = "stablehlo.slice"(%b) <{start_indices = array<i64: 0, 1>, limit_indices = array<i64: 2, 3>, strides = array<i64: 1, 2>}> : (tensor<2x3xf32>) -> tensor<2x1xf32>`, []float32{1, 2}},
 		{"negate", "tensor<2xf32>", `%0 = "stablehlo.negate"(%a0) : (tensor<2xf32>) -> tensor<2xf32> loc("x.py":1:2)`, []float32{-1, -2}},
 		{"comment", "tensor<2xf32>", "// nothing\n" + `%0 = "stablehlo.add"(%a0, %a0) {a.b = "}", c = [1, {d}]} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>`, []float32{2, 4}},
 	} {
@@ -96,6 +99,8 @@ func TestModuleRefusals(t *testing.T) {
 		{`%0 = "stablehlo.reshape"(%a0) : (tensor<2xf32>) -> tensor<3xf32>`, "do not fit", InvalidArgument},
 		{`%0 = "stablehlo.broadcast_in_dim"(%a0) {broadcast_dimensions = array<i64: 0>} : (tensor<2xf32>) -> tensor<3xf32>`, "does not fit", InvalidArgument},
 		{`%0 = "stablehlo.broadcast_in_dim"(%a0) : (tensor<2xf32>) -> tensor<2xf32>`, "broadcast_dimensions expected", InvalidArgument},
+		{`%0 = "stablehlo.broadcast_in_dim"(%a0) {broadcast_dimensions = array<i64>} : (tensor<2xf32>) -> tensor<2xf32>`, "0 numbers for 1 dimensions", InvalidArgument},
+		{`%0 = "stablehlo.slice"(%a0) {start_indices = array<i64: 1>, limit_indices = array<i64: 3>, strides = array<i64: 1>} : (tensor<2xf32>) -> tensor<2xf32>`, "does not fit", InvalidArgument},
 		{`%0 = "stablehlo.constant"() : () -> tensor<2xf32>`, "a value expected", InvalidArgument},
 		{`%0 = "stablehlo.constant"() {value = dense<[1.0, 2.0, 3.0]> : tensor<3xf32>} : () -> tensor<2xf32>`, "> expected", InvalidArgument},
 		{`%0 = "stablehlo.constant"() {value = dense<"0x00"> : tensor<2xf32>} : () -> tensor<2xf32>`, "bytes for each element", InvalidArgument},

@@ -189,12 +189,12 @@ func (e *Engine) FetchWords(handle int64, dst unsafe.Pointer, size int64) error 
 func (e *Engine) CopyWords(dst, src int64) error { return e.Copy(alias.Handle(dst), alias.Handle(src)) }
 
 // Ready settles a storage and waits until it is computed, or until the timeout; it reports whether it is.
-// A storage that failed counts as ready.
+// The error is the one that reading the storage gives.
 func (e *Engine) Ready(handle int64, timeout time.Duration) (bool, error) {
 	b, err := e.Buffer(alias.Handle(handle))
 	if err != nil || b == nil {
 		return err == nil, err
 	}
 	defer b.Release()
-	return b.AwaitFor(timeout), nil
+	return b.AwaitFor(timeout)
 }

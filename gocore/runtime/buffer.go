@@ -8,11 +8,14 @@
 package runtime
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
+	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/sharding"
 	"github.com/torch-go-xla/torch-go-xla/pjrt"
@@ -55,6 +58,15 @@ var liveBytes atomic.Int64
 // LiveBytes is the bytes of all buffers with a reference, by their shapes, on all devices together.
 func LiveBytes() int64 { return liveBytes.Load() }
 
+var unreported = metrics.C("UnreportedPluginError")
+
+// untold counts a plugin's error that has nobody to go to, as it befell the freeing of something.
+func untold(err error) {
+	if err != nil {
+		unreported.Add(1)
+	}
+}
+
 func newBuffer(dev *Device, s *shape.Shape, sh *sharding.Sharding, wait *sync.WaitGroup, refs int32) *Buffer {
 	b := &Buffer{Shape: s, Dev: dev, sharding: sh, wait: wait, bytes: s.Bytes()}
 	b.parts = b.one[:]
@@ -88,8 +100,7 @@ func (b *Buffer) Release() {
 	}
 	live.Add(-1)
 	liveBytes.Add(-b.bytes)
-	// an error here has no one to go to; the plugin's own counters show a leak
-	_ = b.Dev.client.Destroy(b.parts...)
+	untold(b.Dev.client.Destroy(b.parts...))
 }
 
 // ready makes a pending buffer ready, whose parts have been set.
@@ -194,32 +205,25 @@ func (b *Buffer) Await() error {
 	return b.err
 }
 
-// AwaitFor waits, for the timeout at most, until the buffer is computed or has failed, and reports
-// whether that is so. It exists so that a caller can look after signals meanwhile.
-func (b *Buffer) AwaitFor(timeout time.Duration) bool {
+// AwaitFor waits, for the timeout at most, until the buffer is computed, and reports whether it is; or it
+// gives the error that reading the buffer gives. It exists so that a caller can look after signals meanwhile.
+func (b *Buffer) AwaitFor(timeout time.Duration) (bool, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
 	if b.state.Load() == bufPending && !b.Dev.WaitQueue(0, timeout) {
-		return false
+		return false, nil
 	}
-	if b.Await() != nil {
-		return true
+	if err := b.Await(); err != nil {
+		return false, err
 	}
-	ev, err := b.Dev.client.Ready(b.parts[0]) // the devices run in step
-	if err != nil {
-		return true
+	c := b.Dev.client
+	ev, err := c.Ready(b.parts[0]) // the devices run in step
+	if err == nil {
+		err = c.AwaitContext(ctx, ev)
+		err = errors.Join(err, c.DestroyEvents(ev))
 	}
-	if done, err := b.Dev.client.EventReady(ev); done || err != nil {
-		_ = b.Dev.client.DestroyEvents(ev)
-		return true
+	if errors.Is(err, context.DeadlineExceeded) {
+		return false, nil
 	}
-	done := make(chan struct{})
-	go func() {
-		_ = b.Dev.client.AwaitAndDestroy(ev) // reading the buffer reports its error
-		close(done)
-	}()
-	select {
-	case <-done:
-		return true
-	case <-time.After(timeout):
-		return false
-	}
+	return err == nil, b.Dev.explain(err, "computing %s on %s", b.Shape, b.Dev)
 }

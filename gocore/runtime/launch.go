@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"unsafe"
@@ -86,14 +87,16 @@ func (x *Executable) PJRT() *pjrt.Executable { return x.exe }
 func (x *Executable) Close() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	var err error
 	for _, c := range x.free {
-		if err := c.Close(); err != nil {
-			return err
-		}
+		err = errors.Join(err, c.Close())
 	}
 	x.free = nil
-	return x.exe.Close()
+	return errors.Join(err, x.exe.Close())
 }
+
+// Release is Close for a caller who has nobody to tell an error to.
+func (x *Executable) Release() { untold(x.Close()) }
 
 func (x *Executable) call() (*pjrt.Call, error) {
 	x.mu.Lock()
@@ -313,7 +316,7 @@ func (l *Launch) shared() []int32 {
 // dropPacks destroys what the scratch has of packs, which follow the buffers.
 func (x *Executable) dropPacks(buffers int) {
 	for first := 0; first < len(x.raw); first += x.args {
-		_ = x.dev.client.Destroy(x.raw[first+buffers : first+x.args]...)
+		untold(x.dev.client.Destroy(x.raw[first+buffers : first+x.args]...))
 	}
 }
 
@@ -324,5 +327,9 @@ func (d *Device) uploadPack(p *Pack, k int) (pjrt.Buffer, error) {
 	if err != nil {
 		return 0, d.explain(err, "copying the numbers of a program to %s", d)
 	}
-	return b, d.client.DestroyEvents(ev)
+	if err := d.client.DestroyEvents(ev); err != nil {
+		untold(d.client.Destroy(b))
+		return 0, translate(err)
+	}
+	return b, nil
 }

@@ -286,6 +286,7 @@ static int op_named(Span s, int *operands) {
       {"stablehlo.negate", OP_NEGATE, 1},
       {"stablehlo.broadcast_in_dim", OP_BROADCAST, 1},
       {"stablehlo.reshape", OP_RESHAPE, 1},
+      {"stablehlo.slice", OP_SLICE, 1},
   };
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     if (!span_is(s, names[i].name)) continue;

@@ -218,6 +218,7 @@ enum {
   OP_NEGATE,
   OP_BROADCAST,
   OP_RESHAPE,
+  OP_SLICE,
 };
 
 typedef struct {
@@ -225,6 +226,7 @@ typedef struct {
   Shape shape;
   int operands[2];  // numbers of earlier values
   int64_t map[MAX_DIMS];  // OP_BROADCAST: operand dimension to result's
+  int64_t start[MAX_DIMS], step[MAX_DIMS];  // OP_SLICE: of the operand's dimensions
   uint8_t *constant;      // OP_CONSTANT: the bytes
 } Value;
 

@@ -81,33 +81,56 @@ static pj_error read_dense(Value *v, const Cursor *at, Span text) {
   return 0;
 }
 
-// array<i64: 0, 1>, array<i64>, or dense<[0, 1]> : tensor<2xi64>
-static pj_error read_map(const Program *p, Value *v, const Cursor *at,
-                         Span text) {
-  const Shape *from = &p->values[v->operands[0]].shape;
+// Reads an attribute that has a number for each of n dimensions: array<i64: 0, 1>,
+// array<i64>, or dense<[0, 1]> : tensor<2xi64>.
+static pj_error read_numbers(const Cursor *at, Span attributes, const char *key,
+                             size_t n, int64_t *out) {
+  Span text;
+  if (!attribute(attributes, key, &text)) return syntax(at, key);
   Cursor c = cursor_of(at, text);
   if (take(&c, "array<i64"))
     take(&c, ":");
   else if (!take(&c, "dense<"))
-    return syntax(&c, "broadcast dimensions");
-  size_t n = 0;
-  for (;; c.at++) {
-    if (c.at >= c.end || *c.at == '>') break;
+    return syntax(&c, key);
+  size_t found = 0;
+  for (; c.at < c.end && *c.at != '>'; c.at++) {
     if (!isdigit((unsigned char)*c.at)) continue;
     char *after;
-    long long d = strtoll(c.at, &after, 10);
+    int64_t number = strtoll(c.at, &after, 10);
     c.at = after - 1;
-    if (n >= from->num_dims || d >= (long long)v->shape.num_dims ||
-        (from->dims[n] != 1 && from->dims[n] != v->shape.dims[d]))
-      return fail(PJ_CODE_INVALID_ARGUMENT,
-                  "stablehlo.broadcast_in_dim: dimension %zu does not fit", n);
-    v->map[n++] = d;
+    if (found++ < n) out[found - 1] = number;
   }
-  if (n != from->num_dims)
-    return fail(PJ_CODE_INVALID_ARGUMENT,
-                "stablehlo.broadcast_in_dim: %zu dimensions for %zu", n,
-                from->num_dims);
-  return 0;
+  if (found == n) return 0;
+  return fail(PJ_CODE_INVALID_ARGUMENT, "%s: %zu numbers for %zu dimensions", key,
+              found, n);
+}
+
+static pj_error read_map(const Shape *from, Value *v, const Cursor *at,
+                         Span attributes) {
+  pj_error error = read_numbers(at, attributes, "broadcast_dimensions",
+                                from->num_dims, v->map);
+  for (size_t i = 0; error == 0 && i < from->num_dims; i++)
+    if (v->map[i] >= (int64_t)v->shape.num_dims ||
+        (from->dims[i] != 1 && from->dims[i] != v->shape.dims[v->map[i]]))
+      error = fail(PJ_CODE_INVALID_ARGUMENT,
+                   "stablehlo.broadcast_in_dim: dimension %zu does not fit", i);
+  return error;
+}
+
+static pj_error read_slice(const Shape *from, Value *v, const Cursor *at,
+                           Span attributes) {
+  size_t n = from->num_dims;
+  int64_t limit[MAX_DIMS] = {0};
+  pj_error error = read_numbers(at, attributes, "start_indices", n, v->start);
+  if (error == 0) error = read_numbers(at, attributes, "limit_indices", n, limit);
+  if (error == 0) error = read_numbers(at, attributes, "strides", n, v->step);
+  for (size_t i = 0; error == 0 && i < n; i++)
+    if (v->step[i] < 1 || v->start[i] > limit[i] || limit[i] > from->dims[i] ||
+        v->shape.dims[i] !=
+            (limit[i] - v->start[i] + v->step[i] - 1) / v->step[i])
+      error = fail(PJ_CODE_INVALID_ARGUMENT,
+                   "stablehlo.slice: dimension %zu does not fit", i);
+  return error;
 }
 
 pj_error value_check(const Program *p, Value *v, const Cursor *c,
@@ -126,9 +149,10 @@ pj_error value_check(const Program *p, Value *v, const Cursor *c,
       return error;
     case OP_BROADCAST:
       if (a->type != v->shape.type) break;
-      if (!attribute(attributes, "broadcast_dimensions", &text))
-        return syntax(c, "broadcast_dimensions");
-      return read_map(p, v, c, text);
+      return read_map(a, v, c, attributes);
+    case OP_SLICE:
+      if (a->type != v->shape.type || a->num_dims != v->shape.num_dims) break;
+      return read_slice(a, v, c, attributes);
     case OP_RESHAPE:
       if (a->type != v->shape.type || a->elements != v->shape.elements) break;
       return 0;
@@ -177,13 +201,19 @@ static void arithmetic(int op, int type, size_t n, const void *a, const void *b,
   }
 }
 
-static void broadcast(const Value *v, const Shape *from, const uint8_t *a,
+// OP_BROADCAST and OP_SLICE: the result is a strided view of the operand.
+static void copy_view(const Value *v, const Shape *from, const uint8_t *a,
                       uint8_t *out) {
   size_t item = type_size(v->shape.type);
   int64_t strides[MAX_DIMS] = {0}, at[MAX_DIMS] = {0};
   int64_t stride = (int64_t)item;
   for (size_t i = from->num_dims; i-- > 0;) {
-    if (from->dims[i] != 1) strides[v->map[i]] = stride;
+    if (v->op == OP_SLICE) {
+      a += v->start[i] * stride;
+      strides[i] = v->step[i] * stride;
+    } else if (from->dims[i] != 1) {
+      strides[v->map[i]] = stride;
+    }
     stride *= from->dims[i];
   }
   for (size_t n = 0; n < v->shape.elements; n++) {
@@ -220,8 +250,8 @@ void program_run(const Program *p, uint8_t *const *inputs, uint8_t **outputs) {
     }
     at[i] = own[i] = malloc(v->shape.bytes + 1);
     if (own[i] == NULL) abort();
-    if (v->op == OP_BROADCAST)
-      broadcast(v, &p->values[v->operands[0]].shape, a, own[i]);
+    if (v->op == OP_BROADCAST || v->op == OP_SLICE)
+      copy_view(v, &p->values[v->operands[0]].shape, a, own[i]);
     else
       arithmetic(v->op, v->shape.type, v->shape.elements, a,
                  v->op == OP_NEGATE ? a : b, own[i]);

@@ -1,0 +1,165 @@
+"""Fails every call that a training loop makes of its plugin, once each, and prints what came of it as JSON.
+
+Run by test_faults.py in a process of its own, with PJRT_LIBRARY_PATH naming the null plugin, whose control functions it
+uses. `python fault_sweep.py opening` prints the calls that opening the device makes, in order; `python fault_sweep.py
+CALL...` takes them and fails each of those, then each of the loop's.
+"""
+
+from __future__ import annotations
+
+import collections
+import ctypes
+import gc
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+
+import torch_go_xla
+import torch_go_xla.debug.metrics as met
+
+CODE = "DATA_LOSS"
+LIVE = ("clients", "events", "compiled", "errors", "buffers", "loaded", "data", "bytes", "violations")
+
+control = ctypes.CDLL(os.environ["PJRT_LIBRARY_PATH"])
+control.null_function_name.restype = ctypes.c_char_p
+control.null_trace_read.restype = ctypes.c_size_t
+
+
+def trace(run: Callable[[], object]) -> list[str]:
+    """Return the plugin's functions that are called meanwhile, in order."""
+    control.null_trace(1)
+    run()
+    control.null_trace(0)
+    numbers = (ctypes.c_int32 * control.null_trace_read(None, 0))()
+    control.null_trace_read(numbers, len(numbers))
+    return [control.null_function_name(n).decode() for n in numbers]
+
+
+def live() -> dict[str, int]:
+    """Return what the plugin has given out and not got back."""
+    counts = (ctypes.c_int64 * len(LIVE))()
+    control.null_live(counts)
+    return dict(zip(LIVE, counts, strict=True))
+
+
+class Scale(torch.nn.Module):
+    """y = w * x, with n weights of one."""
+
+    def __init__(self, n: int) -> None:
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.ones(n))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.w * x
+
+
+place = ""  # what the loop is about
+
+
+def train(n: int) -> list[float]:
+    """Train three steps by autograd and SGD; returns what the model gives in each."""
+    global place
+    place = "upload"
+    model = Scale(n).to("xla")
+    x, up = torch.full((n,), 2.0).to("xla"), torch.ones(n).to("xla")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.25)
+    outputs = []
+    for _ in range(3):
+        place = "step"
+        optimizer.zero_grad()
+        y = model(x)
+        y.backward(up)
+        optimizer.step()
+        place = "sync"
+        torch_go_xla.sync()
+        place = "read"
+        outputs.append(y.detach().cpu()[0].item())
+    place = "wait"
+    torch_go_xla.sync(wait=True)
+    return outputs
+
+
+TRAINED = [2.0, 1.0, 0.0]
+
+
+def settle(expected: dict[str, int] | None = None) -> dict[str, int]:
+    """Let go of what is garbage, wait for the device, and return what lives.
+
+    The plugin's worker lets go of things a moment after their events: what is expected gets some time.
+    """
+    gc.collect()
+    torch_go_xla.sync(wait=True)
+    for _ in range(200):
+        if expected is None or live() == expected:
+            break
+        time.sleep(0.01)
+    return live()
+
+
+def fail(call: str, k: int, run: Callable[[], object]) -> dict[str, object]:
+    """Run with the k-th call of a function failing."""
+    name = call.removesuffix("@event")
+    words = f"fault {name} {k}"
+    control.null_arm(f"{call}:{k}:{CODE}:{words}".encode())
+    lost = met.counter_value("UnreportedPluginError") or 0
+    result: dict[str, object] = {"call": call, "k": k, "error": None, "told": False}
+    try:
+        run()
+    except Exception as e:
+        result.update(error=[c.__name__ for c in type(e).__mro__], told=words in str(e), place=place, text=str(e))
+        del e
+    gc.collect()
+    result["fired"] = control.null_armed() == 0
+    control.null_disarm()
+    try:
+        settle()  # reports what failed on the device, if nothing has waited for it yet
+    except torch_go_xla.XlaError as e:
+        result.setdefault("text", str(e))
+        result["told"] = result["told"] or words in str(e)
+    result["counted"] = (met.counter_value("UnreportedPluginError") or 0) - lost
+    return result
+
+
+def open_device() -> None:
+    """Open the device, if it is not open."""
+    global place
+    place = "open"
+    torch.empty(0, device="xla")
+
+
+def sweep(opening: list[str]) -> dict[str, object]:
+    """Run with each call failing, and without a fault after each."""
+    results = []
+    seen: collections.Counter[str] = collections.Counter()
+    for call in opening:
+        seen[call] += 1
+        results.append(fail(call, seen[call], open_device))
+    open_device()
+    # The cache holds one program: two sizes in turn compile every time.
+    train(2)
+    gc.collect()
+    gc.freeze()  # torch's modules need not be looked at again
+    before = settle()
+    calls = collections.Counter(trace(lambda: (train(3), settle())))
+    for call in ("LoadedExecutable_Execute", "Buffer_ToHostBuffer", "Client_BufferFromHostBuffer"):
+        calls[call + "@event"] = calls[call]
+    for call, number in sorted(calls.items()):
+        for k in range(1, number + 1):
+            train(2)
+            result = fail(call, k, lambda: (train(3), settle()))
+            result["afterwards"] = train(2)
+            now = settle(before)
+            result["leak"] = {name: now[name] - before[name] for name in LIVE if now[name] != before[name]}
+            results.append(result)
+    gc.unfreeze()
+    return {"results": results, "expected": TRAINED}
+
+
+if sys.argv[1:] == ["opening"]:
+    print(json.dumps(trace(open_device)))
+else:
+    print(json.dumps(sweep(sys.argv[1:])))
