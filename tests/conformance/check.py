@@ -1,0 +1,198 @@
+"""Runs the cases of one op and type and says what came of them.
+
+All cases are recorded first and computed in one sync, as compiling is most of what they cost. If that program
+fails, each case is computed alone.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+import torch_go_xla
+import torch_go_xla.debug.metrics as metrics
+from torch.testing._internal.common_device_type import precisionOverride, toleranceOverride
+from torch.testing._internal.opinfo.core import DecorateInfo
+from torch.utils._pytree import tree_flatten
+from torch_go_xla._backend import fallback
+
+from . import expectations
+from .cases import Case, cases, mover, supported
+
+_TO_CPU, _TO_XLA = mover("cpu"), mover("xla")
+
+
+@dataclass
+class Report:
+    """What came of the cases of one kind of one op and type."""
+
+    op: str
+    dtype: str
+    kind: str
+    passed: int = 0
+    failures: list[str] = field(default_factory=list)
+    fallbacks: list[str] = field(default_factory=list)
+    decomposed: list[str] = field(default_factory=list)
+
+    def line(self) -> dict[str, Any]:
+        """Return it as what JSON can carry."""
+        return asdict(self)
+
+
+@dataclass
+class _Pending:
+    report: Report
+    label: str
+    case: Case
+    want: list[Any]
+    got: list[Any]
+
+
+def check(op: Any, dtype: torch.dtype, kinds: list[str], most: int) -> list[Report]:
+    """Compare an op's cases of some kinds; at most so many samples of each."""
+    reports, pending = [], []
+    with warnings.catch_warnings(), _decompositions() as decomposed:
+        warnings.simplefilter("ignore")
+        for kind in kinds:
+            if not supported(op, dtype, kind):
+                continue
+            report = Report(op.formatted_name, str(dtype).removeprefix("torch."), kind)
+            reports.append(report)
+            decomposed.clear()
+            metrics.clear_counters()
+            pending += _record(op, dtype, report, most)
+            report.fallbacks = metrics.executed_fallback_ops()
+            report.decomposed = sorted(decomposed)
+        try:
+            torch_go_xla.sync()
+        except Exception:  # noqa: BLE001 - every case is computed alone below
+            pass
+        tolerance = tolerance_of(op, dtype)
+        for p in pending:
+            error = _difference(p.got, p.want, tolerance, p.report)
+            if isinstance(error, RuntimeError):  # perhaps of another case of the same program
+                error = _alone(p, tolerance)
+            if error is None:
+                p.report.passed += 1
+            else:
+                p.report.failures.append(f"{p.label}: {_text(error)}")
+    return reports
+
+
+def _record(op: Any, dtype: torch.dtype, report: Report, most: int) -> Iterator[_Pending]:
+    try:
+        for label, case in cases(op, dtype, report.kind, most):
+            try:
+                want = _leaves(case(_TO_CPU))
+            except Exception:  # noqa: BLE001 - torch itself cannot
+                continue
+            try:
+                got = _leaves(case(_TO_XLA))
+            except Exception as error:  # noqa: BLE001 - reported
+                report.failures.append(f"{label}: {_text(error)}")
+                continue
+            yield _Pending(report, label, case, want, got)
+    except Exception as error:  # noqa: BLE001 - a sample that cannot be made
+        report.failures.append(f"samples: {_text(error)}")
+
+
+def _leaves(tree: Any) -> list[Any]:
+    return tree_flatten(tree)[0]
+
+
+def _text(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:400]}"
+
+
+def _alone(p: _Pending, tolerance: tuple[float, float]) -> Exception | None:
+    try:
+        got = _leaves(p.case(_TO_XLA))
+        torch_go_xla.sync()
+    except Exception as error:  # noqa: BLE001 - reported
+        return error
+    return _difference(got, p.want, tolerance, p.report)
+
+
+def _difference(got: list[Any], want: list[Any], tolerance: tuple[float, float], report: Report) -> Exception | None:
+    if len(got) != len(want):
+        return AssertionError(f"{len(got)} results, expected {len(want)}")
+    for g, w in zip(got, want, strict=True):
+        try:
+            _compare(g, w, tolerance, expectations.RANDOM.get(report.op) is not None)
+        except Exception as error:  # noqa: BLE001 - returned
+            return error
+    return None
+
+
+def _compare(got: Any, want: Any, tolerance: tuple[float, float], random: bool) -> None:
+    if not isinstance(want, torch.Tensor):
+        same = got == want or (isinstance(want, float) and math.isclose(got, want, rel_tol=1e-5, abs_tol=1e-5))
+        same = same or (want != want and got != got)
+        assert random or same, f"{got!r}, expected {want!r}"
+        return
+    assert isinstance(got, torch.Tensor), f"{type(got)}, expected a tensor"
+    assert got.dtype == want.dtype, f"{got.dtype}, expected {want.dtype}"
+    assert got.shape == want.shape, f"shape {list(got.shape)}, expected {list(want.shape)}"
+    got = got.detach().cpu()
+    if not random:
+        exact = not (want.is_floating_point() or want.is_complex())
+        rtol, atol = (0, 0) if exact else tolerance
+        torch.testing.assert_close(got, want.detach(), rtol=rtol, atol=atol, equal_nan=True)
+
+
+# Those of torch.testing.assert_close.
+_DEFAULT = {
+    torch.float16: (1e-3, 1e-5),
+    torch.bfloat16: (1.6e-2, 1e-5),
+    torch.float32: (1.3e-6, 1e-5),
+    torch.float64: (1e-7, 1e-7),
+    torch.complex64: (1.3e-6, 1e-5),
+}
+
+
+def tolerance_of(op: Any, dtype: torch.dtype) -> tuple[float, float]:
+    """Return torch's relative and absolute tolerance for an op's tests of values.
+
+    Those of torch.testing, or the op's own where torch gives it one for all devices, or ours with a reason.
+    """
+    rtol, atol = _DEFAULT.get(dtype, (0.0, 0.0))
+    found = [expectations.tolerance(op.formatted_name, dtype)]
+    for decorator in _decorators(op):
+        if isinstance(decorator, toleranceOverride) and dtype in decorator.d:
+            found.append((decorator.d[dtype].rtol, decorator.d[dtype].atol))
+        elif isinstance(decorator, precisionOverride) and dtype in decorator.d:
+            found.append((0.0, decorator.d[dtype]))
+    return max(rtol, *(r for r, _ in found)), max(atol, *(a for _, a in found))
+
+
+def _decorators(op: Any) -> Iterator[Any]:
+    """Yield the decorators that torch gives an op's common tests, on any device."""
+    for info in op.decorators or ():
+        if not isinstance(info, DecorateInfo):
+            yield info
+        elif info.cls_name in (None, "TestCommon") and info.device_type in (None, "cpu", "cuda"):
+            yield from info.decorators
+
+
+@contextmanager
+def _decompositions() -> Iterator[set[str]]:
+    """Collect the names of the ops that torch's decompositions make of others."""
+    names: set[str] = set()
+    original = fallback._decomposition
+
+    def noting(op: Any) -> Any:
+        function = original(op)
+        if function is not None:
+            names.add(op.name())
+        return function
+
+    fallback._decomposition = noting
+    try:
+        yield names
+    finally:
+        fallback._decomposition = original

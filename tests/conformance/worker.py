@@ -1,0 +1,29 @@
+"""A process that checks ops: reads "op type kind,kind most" lines, writes a JSON line of reports for each."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+
+from .check import check
+
+
+def main() -> None:
+    """Serve until the input ends."""
+    # The answers have a descriptor of their own: what torch or an op prints must not mix with them.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    torch.set_num_threads(1)
+    known = {op.formatted_name: op for op in op_db}
+    for line in sys.stdin:
+        name, dtype, kinds, most = line.split()
+        reports = check(known[name], getattr(torch, dtype), kinds.split(","), int(most))
+        print(json.dumps([r.line() for r in reports]), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
