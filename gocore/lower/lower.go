@@ -10,6 +10,7 @@ package lower
 
 import (
 	"fmt"
+	"runtime/debug"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
@@ -126,7 +127,13 @@ func (w *lowering) declare() []int32 {
 	return donors
 }
 
-func (w *lowering) node(l *ops.Lowering, id ir.ID, o Options) error {
+// node lowers one node. A panic of its row is the error of this program alone: the callers hold locks.
+func (w *lowering) node(l *ops.Lowering, id ir.ID, o Options) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = errs.New(errs.Compile, "%s cannot be lowered, internal error: %v\n%s", ops.Describe(w.graph, id), r, debug.Stack())
+		}
+	}()
 	n := w.graph.At(id)
 	if n.Op < ir.FirstRow {
 		return nil // leaves are parameters, numbers are lowered where they are used

@@ -12,6 +12,7 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_map
 
 Move = Callable[[Any], Any]
+
 Case = Callable[[Move], Any]
 
 KINDS = ("forward", "backward", "inplace", "out", "noncontiguous", "edge")
@@ -34,9 +35,11 @@ def tensors(tree: Any) -> list[torch.Tensor]:
 
 
 def mover(device: str) -> Move:
-    """Return a function that copies all tensors of a tree to a device, with their strides."""
+    """Return a function that copies all tensors of a tree to a device, with their strides, and names that device."""
 
     def one(x: Any) -> Any:
+        if isinstance(x, torch.device) or (isinstance(x, str) and x == "cpu"):
+            return device
         if not isinstance(x, torch.Tensor):
             return x
         y = x.detach()
@@ -71,8 +74,8 @@ def supported(op: Any, dtype: torch.dtype, kind: str) -> bool:
     return True
 
 
-def cases(op: Any, dtype: torch.dtype, kind: str, most: int) -> Iterator[tuple[str, Case]]:
-    """Yield at most so many cases of a kind with their labels."""
+def cases(op: Any, dtype: torch.dtype, kind: str, most: int) -> Iterator[tuple[str, Any, Case]]:
+    """Yield at most so many cases of a kind, each with a label and the sample that it is made of."""
     torch.manual_seed(0)
     samples = list(op.sample_inputs("cpu", dtype, requires_grad=kind == "backward"))
     if kind == "inplace":
@@ -80,11 +83,11 @@ def cases(op: Any, dtype: torch.dtype, kind: str, most: int) -> Iterator[tuple[s
     for i, sample in spread(list(enumerate(samples)), most):
         if kind == "edge":
             for label, s in _edges(sample):
-                yield f"{i}, {label}", _plain(op, s)
+                yield f"{i}, {label}", sample, _plain(op, s)
         elif kind == "noncontiguous":
-            yield str(i), _plain(op, sample.noncontiguous())
+            yield str(i), sample, _plain(op, sample.noncontiguous())
         else:
-            yield str(i), _MAKERS[kind](op, sample)
+            yield str(i), sample, _MAKERS[kind](op, sample)
 
 
 def _call(function: Callable[..., Any], sample: Any, move: Move) -> Any:

@@ -49,6 +49,7 @@ class _Pending:
     report: Report
     label: str
     case: Case
+    random: bool
     want: list[Any]
     got: list[Any]
 
@@ -74,7 +75,7 @@ def check(op: Any, dtype: torch.dtype, kinds: list[str], most: int) -> list[Repo
             pass
         tolerance = tolerance_of(op, dtype)
         for p in pending:
-            error = _difference(p.got, p.want, tolerance, p.report)
+            error = _difference(p.got, p.want, tolerance, p.random)
             if isinstance(error, RuntimeError):  # perhaps of another case of the same program
                 error = _alone(p, tolerance)
             if error is None:
@@ -86,7 +87,7 @@ def check(op: Any, dtype: torch.dtype, kinds: list[str], most: int) -> list[Repo
 
 def _record(op: Any, dtype: torch.dtype, report: Report, most: int) -> Iterator[_Pending]:
     try:
-        for label, case in cases(op, dtype, report.kind, most):
+        for label, sample, case in cases(op, dtype, report.kind, most):
             try:
                 want = _leaves(case(_TO_CPU))
             except Exception:  # noqa: BLE001 - torch itself cannot
@@ -96,7 +97,7 @@ def _record(op: Any, dtype: torch.dtype, report: Report, most: int) -> Iterator[
             except Exception as error:  # noqa: BLE001 - reported
                 report.failures.append(f"{label}: {_text(error)}")
                 continue
-            yield _Pending(report, label, case, want, got)
+            yield _Pending(report, label, case, expectations.is_random(report.op, sample), want, got)
     except Exception as error:  # noqa: BLE001 - a sample that cannot be made
         report.failures.append(f"samples: {_text(error)}")
 
@@ -115,15 +116,15 @@ def _alone(p: _Pending, tolerance: tuple[float, float]) -> Exception | None:
         torch_go_xla.sync()
     except Exception as error:  # noqa: BLE001 - reported
         return error
-    return _difference(got, p.want, tolerance, p.report)
+    return _difference(got, p.want, tolerance, p.random)
 
 
-def _difference(got: list[Any], want: list[Any], tolerance: tuple[float, float], report: Report) -> Exception | None:
+def _difference(got: list[Any], want: list[Any], tolerance: tuple[float, float], random: bool) -> Exception | None:
     if len(got) != len(want):
         return AssertionError(f"{len(got)} results, expected {len(want)}")
     for g, w in zip(got, want, strict=True):
         try:
-            _compare(g, w, tolerance, expectations.RANDOM.get(report.op) is not None)
+            _compare(g, w, tolerance, random)
         except Exception as error:  # noqa: BLE001 - returned
             return error
     return None
@@ -136,6 +137,7 @@ def _compare(got: Any, want: Any, tolerance: tuple[float, float], random: bool) 
         assert random or same, f"{got!r}, expected {want!r}"
         return
     assert isinstance(got, torch.Tensor), f"{type(got)}, expected a tensor"
+    assert got.device.type == "xla", f"a result on {got.device}"
     assert got.dtype == want.dtype, f"{got.dtype}, expected {want.dtype}"
     assert got.shape == want.shape, f"shape {list(got.shape)}, expected {list(want.shape)}"
     got = got.detach().cpu()

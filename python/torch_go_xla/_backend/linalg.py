@@ -1,0 +1,96 @@
+"""Linear algebra that is made of rows: least squares, and the factorizations that raise when asked to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Kernel = Callable[..., Any]
+
+# Overloads with check_errors, and the names that torch's message gives them. The info is their last result.
+_CHECKED = {
+    "linalg_cholesky_ex": "torch.linalg.cholesky_ex",
+    "linalg_inv_ex": "linalg.inv_ex",
+    "linalg_lu_factor_ex": "torch.linalg.lu_factor_ex",
+    "_linalg_solve_ex": "torch.linalg.solve_ex",
+}
+
+
+def _checking(kernel: Kernel, name: str) -> Kernel:
+    def checked(*args: Any, check_errors: bool = False, **kwargs: Any) -> Any:
+        results = kernel(*args, **kwargs)
+        if check_errors:  # waits for the device
+            torch._linalg_check_errors(results[-1], name, is_matrix=args[0].dim() == 2)
+        return results
+
+    return checked
+
+
+def checked(kernels: dict[str, Kernel]) -> dict[str, Kernel]:
+    """Return the kernels of the factorizations that can raise, made of those that cannot."""
+    return {key: _checking(kernels[key], name) for key, name in _CHECKED.items()}
+
+
+def lstsq(
+    self: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """linalg_lstsq: by Q R for the driver gels, which takes a full rank for granted, else by singular values."""
+    driver = driver or "gelsy"
+    _check(self, b, driver)
+    m, n = self.shape[-2:]
+    is_vector = b.dim() == 1 or (self.dim() - 1 == b.dim() and b.shape == self.shape[:-1])
+    right = b.unsqueeze(-1) if is_vector else b
+    batch = torch.broadcast_shapes(self.shape[:-2], right.shape[:-2])
+    a, right = self.expand(*batch, m, n), right.expand(*batch, m, right.shape[-1])
+    rank = torch.empty(0, dtype=torch.int64, device=self.device)
+    values = torch.empty(0, dtype=self.real.dtype, device=self.device)
+    if driver == "gels":
+        solution = _by_qr(a, right)
+    else:
+        u, s, vh = torch.linalg.svd(a, full_matrices=False)
+        rcond = torch.finfo(self.dtype).eps * max(m, n) if rcond is None or rcond < 0 else rcond
+        kept = s > rcond * s[..., :1]
+        inverse = torch.where(kept, 1 / s, 0).to(self.dtype)
+        solution = vh.mH @ (inverse.unsqueeze(-1) * (u.mH @ right))
+        rank = kept.sum(-1)
+        values = values if driver == "gelsy" else s
+    residuals = torch.empty(0, dtype=self.real.dtype, device=self.device)
+    if m > n and (driver == "gels" or (driver != "gelsy" and bool((rank == n).all()))):
+        residuals = (a @ solution - right).abs().square().sum(-2)
+    return solution.squeeze(-1) if is_vector else solution, residuals, rank, values
+
+
+def _check(a: Tensor, b: Tensor, driver: str) -> None:
+    name = "torch.linalg.lstsq"
+    if a.dim() < 2:
+        raise RuntimeError(f"{name}: input must have at least 2 dimensions.")
+    if b.dim() < 1:
+        raise RuntimeError(f"{name}: other must have at least 1 dimension.")
+    if a.dtype != b.dtype:
+        raise RuntimeError(
+            f"{name}: Expected input and other to have the same dtype, but got {a.dtype} and {b.dtype} instead"
+        )
+    if a.dim() - b.dim() not in (0, 1):
+        raise RuntimeError(f"{name}: input.dim() must be greater or equal to other.dim() by at most one")
+    if a.dim() == b.dim() and a.shape[-2] != b.shape[-2]:
+        raise RuntimeError(f"{name}: input.size(-2) should match other.size(-2)")
+    if a.dim() - 1 == b.dim() and a.shape[-2] != b.shape[-1]:
+        raise RuntimeError(f"{name}: input.size(-2) should match other.size(-1)")
+    if driver not in ("gels", "gelsy", "gelsd", "gelss"):
+        raise RuntimeError(f"{name}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
+
+
+def _by_qr(a: Tensor, b: Tensor) -> Tensor:
+    if a.shape[-2] >= a.shape[-1]:
+        q, r = torch.linalg.qr(a)
+        return torch.linalg.solve_triangular(r, q.mH @ b, upper=True)
+    q, r = torch.linalg.qr(a.mH)
+    return q @ torch.linalg.solve_triangular(r.mH, b, upper=False)
+
+
+def kernels() -> dict[str, Kernel]:
+    """Return the kernels by overload."""
+    return {"linalg_lstsq": lstsq}
