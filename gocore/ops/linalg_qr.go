@@ -64,10 +64,9 @@ var qrRows = []Row{
 				return
 			}
 			packed, tau := householder(b, l.stack(0))
-			_, k := sides(l.Shape(0))
 			q := l.omitted(0)
 			if l.Text(1) != "r" {
-				_, k = sides(l.Out(0))
+				_, k := sides(l.Out(0))
 				q = unitary(b, packed, tau, k)
 			}
 			r, _ := sides(l.Out(1))
