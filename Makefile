@@ -10,6 +10,7 @@ PYTHON ?= python3
 VENV ?= .venv
 FUZZTIME ?= 20s
 SAVE_KILLS ?= 200
+PROGRAMS ?= 20000
 CGO_PACKAGES ?= ./pjrt/... ./gocore/runtime/...
 
 PY := $(VENV)/bin/python
@@ -23,7 +24,7 @@ DEPENDS := pyproject.toml setup.py
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test check build install wheel lint race asan cgocheck golden fuzz crash bench bench-quick soak clean distclean
+.PHONY: help demo test check build install wheel lint race asan cgocheck golden fuzz crash metamorphic bench bench-quick soak clean distclean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -84,6 +85,9 @@ fuzz: $(VENV)/.tools ## every fuzz target for FUZZTIME
 
 crash: $(VENV)/.installed-test build ## kill a process that saves, SAVE_KILLS times, and load what is there
 	SAVE_KILLS=$(SAVE_KILLS) $(PY) -m pytest -q tests/test_save_crash.py
+
+metamorphic: $(VENV)/.installed-test build ## PROGRAMS random programs in eight configurations against torch's CPU
+	METAMORPHIC_COUNT=$(PROGRAMS) $(PY) -m pytest -q tests/metamorphic
 
 bench: $(VENV)/.installed-examples build ## all benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...

@@ -127,6 +127,49 @@ def test_complex_views():
     assert torch.view_as_complex(torch.ones(2, 2, device="xla")).tolist() == [1 + 1j, 1 + 1j]
 
 
+# ---- writes to what is read, and to what is there twice ----
+
+OVERLAPS = {
+    "a row on the next": lambda x: x[1:].add_(x[:-1]),
+    "the transposed on itself": lambda x: x.add_(x.t()),
+    "copy to a part": lambda x: x.view(16)[1:].copy_(x.view(16)[:-1]),
+    "out= in an operand": lambda x: torch.add(x.view(16)[:4], x[1], out=x.view(16)[2:6]),
+    "lerp_": lambda x: x.lerp_(x.t(), 0.5),
+    "foreach": lambda x: torch._foreach_add_([x], [x.t()]),
+    "itself": lambda x: x.mul_(x),
+    "one half on the other": lambda x: x.view(16)[:8].add_(x.view(16)[8:]),
+    "out= is an operand": lambda x: torch.add(x[0], x[1], out=x[0]),
+    "zero_ of an expanded tensor": lambda x: x[0].expand(3, 4).zero_(),
+    "fill_ of a column seen twice": lambda x: x[:, 1:2].expand(4, 3).fill_(5),
+    "add_ to an expanded tensor": lambda x: x[0].expand(3, 4).add_(1),
+    "fill_ of an expanded tensor by a tensor": lambda x: x[0].expand(3, 4).fill_(x[1, 1]),
+}
+
+
+@pytest.mark.parametrize("what", OVERLAPS)
+def test_overlapping_writes(what):
+    """Refused where torch refuses them, with its words, and done where it does them."""
+    results = []
+    for device in ("cpu", "xla"):
+        x = torch.arange(16.0).view(4, 4).to(device)
+        try:
+            OVERLAPS[what](x)
+        except RuntimeError as e:
+            results.append((str(e), x.tolist()))
+        else:
+            results.append(x.tolist())
+    assert results[0] == results[1]
+
+
+def test_foreach_counts_the_writes_of_its_tensors():
+    for device in ("cpu", "xla"):
+        x, y = (torch.ones(2, device=device) for _ in range(2))
+        torch._foreach_add_([x, y], 1)
+        torch._foreach_mul_([x], [y])
+        torch._foreach_neg([x, y])
+        assert (x._version, y._version) == (2, 1)
+
+
 # ---- sizes and storages ----
 
 

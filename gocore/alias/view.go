@@ -131,14 +131,54 @@ func (s *Store) Write(v *View, val ir.ID) error {
 	return nil
 }
 
+// WriteUniform is Write for a value whose elements are all equal: a view that has an element several times
+// gets it once.
+func (s *Store) WriteUniform(v *View, val ir.ID) error {
+	if s.CheckWrite(v) == nil {
+		return s.Write(v, val)
+	}
+	c, err := s.Cell(v.Handle)
+	if err != nil {
+		return err
+	}
+	once := View{v.Handle, v.Type, strided.Unexpanded(v.View)}
+	n := len(v.Size)
+	cut := strided.Step{Kind: strided.Slice, Dims: once.Size, Starts: make([]int64, n), Limits: once.Size, Strides: slices.Repeat([]int64{1}, n)}
+	return s.Write(&once, s.traces[c.Dev].steps(val, []strided.Step{cut}))
+}
+
 // CheckWrite is the error that Write would give for the view itself, without recording.
 func (s *Store) CheckWrite(v *View) error {
 	for d, st := range v.Stride {
-		if st == 0 && v.Size[d] > 1 {
+		if st == 0 && v.Size[d] > 1 && v.Numel() > 0 {
 			return errs.New(errs.Runtime, "%v", strided.ErrOverlap)
 		}
 	}
 	return nil
+}
+
+// CheckOperand is torch's error for an elementwise op that writes to v and reads w: one is a part of the other
+// or has its elements in another order. Like torch, it only looks at views without gaps.
+func (v *View) CheckOperand(w *View) error {
+	if v.Handle != w.Handle || slices.Equal(v.Size, w.Size) && slices.Equal(v.Stride, w.Stride) && v.Offset == w.Offset && v.Type == w.Type {
+		return nil
+	}
+	from, to, ok := v.block()
+	first, last, fine := w.block()
+	switch {
+	case !ok || !fine || from == to || first == last || from >= last || first >= to:
+		return nil
+	case from == first && to == last && slices.Equal(v.Stride, w.Stride):
+		return nil
+	}
+	return errs.New(errs.Runtime, "%v", strided.ErrShared)
+}
+
+// block is the bytes of the storage that a view without gaps fills.
+func (v *View) block() (from, to int64, ok bool) {
+	_, ok = strided.NonOverlappingDense(v.Size, v.Stride)
+	from = v.Offset * int64(v.Type.Size())
+	return from, from + v.Numel()*int64(v.Type.Size()), ok
 }
 
 func wrap(err error) error {

@@ -57,6 +57,7 @@ type Handle = alias.Handle
 type scratch struct {
 	words []int64
 	in    []ir.ID
+	reads []alias.View // the tensor operands of an elementwise op
 	dests []dest
 	dead  [256]uint64
 	slots []uint32

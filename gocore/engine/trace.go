@@ -94,7 +94,7 @@ func (e *Engine) trace(w, out []int64) (Status, error) {
 	row := &ops.Table[w[recRow]]
 	r := record{w: w, pos: recHeader, dev: -1}
 	sc := &e.scratch
-	sc.words, sc.in = sc.words[:0], sc.in[:0]
+	sc.words, sc.in, sc.reads = sc.words[:0], sc.in[:0], sc.reads[:0]
 	dev, err := e.deviceOf(r, int(w[recArgs]))
 	if err != nil {
 		return Failed, err
@@ -121,7 +121,7 @@ func (e *Engine) trace(w, out []int64) (Status, error) {
 		return Failed, errs.New(errs.Runtime, "aten::%s: the shape rule gives %d results, the kernel expects %d", row.Name, len(outs), len(sc.dests))
 	}
 	for k := range sc.dests {
-		if st, err := e.checkDest(&sc.dests[k], outs[k], k, out); st != Done {
+		if st, err := e.checkDest(row, &sc.dests[k], outs[k], k, out); st != Done {
 			return st, err
 		}
 	}
@@ -137,7 +137,7 @@ func (e *Engine) trace(w, out []int64) (Status, error) {
 		return Done, nil
 	}
 	traced.Add(1)
-	return e.results(t, dev, id, outs, out)
+	return e.results(t, row, dev, id, outs, out)
 }
 
 // device finds the device of the arguments of a record, before anything is recorded.
@@ -212,6 +212,9 @@ func (e *Engine) argument(r *record, t *alias.Trace, row *ops.Row, i int) error 
 		id, err := e.operand(t, &v, listed(row.ShapeOnly, i))
 		if err != nil {
 			return err
+		}
+		if row.Elementwise && !listed(row.ShapeOnly, i) {
+			sc.reads = append(sc.reads, v)
 		}
 		sc.words, sc.in = append(sc.words, ir.Tag(ir.KTensor, 0)), append(sc.in, id)
 	case ir.KInt, ir.KFloat, ir.KBool, ir.KComplex, ir.KHostZero:
@@ -325,10 +328,20 @@ func (e *Engine) dests(r *record, n int) error {
 	return nil
 }
 
-// checkDest is torch's checks of an in-place or out= result: dimensions, type, overlap.
-func (e *Engine) checkDest(d *dest, s *shape.Shape, k int, out []int64) (Status, error) {
+// checkDest is torch's checks of an in-place or out= result, in its order: overlap, dimensions, type.
+func (e *Engine) checkDest(row *ops.Row, d *dest, s *shape.Shape, k int, out []int64) (Status, error) {
 	if d.kind != dispWrite {
 		return Done, nil
+	}
+	if !row.Uniform {
+		if err := e.store.CheckWrite(&d.view); err != nil {
+			return Failed, err
+		}
+	}
+	for i := range e.scratch.reads {
+		if err := d.view.CheckOperand(&e.scratch.reads[i]); err != nil {
+			return Failed, err
+		}
 	}
 	same := len(d.view.Size) == len(s.Dims)
 	for i := 0; same && i < len(s.Dims); i++ {
@@ -344,9 +357,6 @@ func (e *Engine) checkDest(d *dest, s *shape.Shape, k int, out []int64) (Status,
 	}
 	if !canCast(s.DType, d.view.Type) {
 		return Failed, errs.New(errs.Runtime, "result type %s can't be cast to the desired output type %s", s.DType.C10(), d.view.Type.C10())
-	}
-	if err := e.store.CheckWrite(&d.view); err != nil {
-		return Failed, err
 	}
 	return Done, nil
 }
@@ -365,14 +375,18 @@ func canCast(from, to dtype.DType) bool {
 }
 
 // results stores the values of a recorded node and describes the new tensors.
-func (e *Engine) results(t *alias.Trace, dev int32, id ir.ID, outs []*shape.Shape, out []int64) (Status, error) {
+func (e *Engine) results(t *alias.Trace, row *ops.Row, dev int32, id ir.ID, outs []*shape.Shape, out []int64) (Status, error) {
 	out[0] = int64(len(outs))
 	p := 1
 	for k, s := range outs {
 		d := &e.scratch.dests[k]
 		v := id + ir.ID(k)
 		if d.kind == dispWrite {
-			if err := e.store.Write(&d.view, t.Cast(v, d.view.Type)); err != nil {
+			write := e.store.Write
+			if row.Uniform {
+				write = e.store.WriteUniform
+			}
+			if err := write(&d.view, t.Cast(v, d.view.Type)); err != nil {
 				return Failed, err
 			}
 		}

@@ -87,7 +87,7 @@ var copyRows = []Row{
 			return c.ReturnLike(self)
 		},
 		Lower: func(l *Lowering) { o := l.Out(0); l.Return(l.Full(1, o.DType, o.Dims)) }},
-	{Name: "fill.Scalar", Schema: "(Tensor self, Scalar value) -> Tensor", ShapeOnly: []int{0},
+	{Name: "fill.Scalar", Schema: "(Tensor self, Scalar value) -> Tensor", ShapeOnly: []int{0}, Uniform: true,
 		Infer: func(c *Ctx) error {
 			_ = c.ReturnLike(c.In(0))
 			return c.fits(1, c.In(0).DType)
@@ -101,7 +101,7 @@ var copyRows = []Row{
 			return c.ReturnLike(c.In(0))
 		},
 		Lower: func(l *Lowering) { o := l.Out(0); l.Return(l.Full(1, o.DType, o.Dims)) }},
-	{Name: "zero", Schema: unarySchema, ShapeOnly: []int{0},
+	{Name: "zero", Schema: unarySchema, ShapeOnly: []int{0}, Uniform: true,
 		Infer: func(c *Ctx) error { return c.ReturnLike(c.In(0)) },
 		Lower: func(l *Lowering) {
 			o := l.Out(0)

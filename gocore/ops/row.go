@@ -35,6 +35,12 @@ type Row struct {
 	// ShapeOnly lists the Tensor arguments (positions in the schema) of which only the shape counts, such
 	// as the self of fill: their value is not read, and may be lost.
 	ShapeOnly []int
+	// Uniform marks an op whose result has equal elements: writing it to a view that has an element several
+	// times is no conflict.
+	Uniform bool
+	// Elementwise marks an op that torch runs element by element: it may write to an operand itself, and
+	// refuses to write to a part of one.
+	Elementwise bool
 	// Random marks an op that draws random numbers: tracing appends the key (see rng.go).
 	Random bool
 	// Internal marks a row that is not an ATen op (a step of a strided view).
@@ -45,10 +51,10 @@ type Row struct {
 var Table = join(
 	viewRows,
 	shardingRows,
-	pointwiseRows,
-	activationRows,
-	specialRows,
-	complexRows,
+	elementwise(pointwiseRows),
+	elementwise(activationRows),
+	elementwise(specialRows),
+	elementwise(complexRows),
 	randomRows,
 	reduceRows,
 	normRows,
@@ -73,6 +79,13 @@ var index = func() map[string]ir.Op {
 	}
 	return m
 }()
+
+func elementwise(rows []Row) []Row {
+	for i := range rows {
+		rows[i].Elementwise = true
+	}
+	return rows
+}
 
 func join(families ...[]Row) (all []Row) {
 	for _, f := range families {

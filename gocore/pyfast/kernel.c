@@ -305,6 +305,14 @@ static PyObject *trace_each(const kernel *k, struct tgx_call *c, const Py_ssize_
   return list;
 }
 
+/* Torch's kernels call the op of each element, which counts its writes; ours must. Steals result. */
+static PyObject *written(PyObject *tensors, PyObject *result) {
+  PyObject *done = PyObject_CallOneArg(tgx_state.increment_version, tensors);
+  if (done == NULL) Py_CLEAR(result);
+  Py_XDECREF(done);
+  return result;
+}
+
 /* All records are encoded before the first is traced: what can be refused is refused before any write. */
 static PyObject *call_each(const kernel *k, PyObject *const *v, struct tgx_call *c) {
   Py_ssize_t n = list_length(k, v);
@@ -320,6 +328,7 @@ static PyObject *call_each(const kernel *k, PyObject *const *v, struct tgx_call 
   if (i == n) {
     starts[n] = c->words.n;
     result = trace_each(k, c, starts, n);
+    if (result && k->shape == RETURN_NONE) result = written(v[k->destinations[0].param], result);
   }
   PyMem_Free(starts);
   return result;

@@ -66,13 +66,13 @@ static PyObject *fast_abi(PyObject *self, PyObject *unused) {
 
 static PyObject *fast_setup(PyObject *self, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"library", "tensor_type", "from_dlpack", "resize_out", "otherwise", "errors",
-                          "enums",   "empty",       "empty_strided", NULL};
+                          "enums",   "empty",       "empty_strided", "increment_version", NULL};
   const char *library;
-  PyObject *tensor_type, *from_dlpack, *resize_out, *otherwise, *errors, *enums, *empty, *empty_strided;
+  PyObject *tensor_type, *from_dlpack, *resize_out, *otherwise, *errors, *enums, *empty, *empty_strided, *increment_version;
   (void)self;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sO!OOOO!O!OO", names, &library, &PyType_Type, &tensor_type,
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sO!OOOO!O!OOO", names, &library, &PyType_Type, &tensor_type,
                                    &from_dlpack, &resize_out, &otherwise, &PyTuple_Type, &errors, &PyDict_Type, &enums,
-                                   &empty, &empty_strided))
+                                   &empty, &empty_strided, &increment_version))
     return NULL;
   tgx_start();
   const char *missing = tgx_shim_load(library);
@@ -84,6 +84,7 @@ static PyObject *fast_setup(PyObject *self, PyObject *args, PyObject *kwargs) {
   Py_XSETREF(tgx_state.errors, Py_NewRef(errors));
   Py_XSETREF(tgx_state.empty, Py_NewRef(empty));
   Py_XSETREF(tgx_state.empty_strided, Py_NewRef(empty_strided));
+  Py_XSETREF(tgx_state.increment_version, Py_NewRef(increment_version));
   Py_XSETREF(tgx_state.enums, Py_NewRef(enums));
   Py_RETURN_NONE;
 }
@@ -280,7 +281,7 @@ static PyObject *fast_set_storage_nbytes(PyObject *self, PyObject *args) {
 static PyMethodDef methods[] = {
     {"abi", fast_abi, METH_NOARGS, "abi() -> int"},
     {"setup", (PyCFunction)(void (*)(void))fast_setup, METH_VARARGS | METH_KEYWORDS,
-     "setup(library, tensor_type, from_dlpack, resize_out, otherwise, errors, enums, empty, empty_strided)"},
+     "setup(library, tensor_type, from_dlpack, resize_out, otherwise, errors, enums, empty, empty_strided, increment_version)"},
     {"kernel", (PyCFunction)(void (*)(void))tgx_make_kernel, METH_VARARGS | METH_KEYWORDS,
      "kernel(name, row, params, args, destinations, returns, each=False, lazy=0) -> Kernel"},
     {"set_open", fast_set_open, METH_O, "set_open(callable): what opens the device when the first tensor needs it"},

@@ -109,6 +109,7 @@ struct tgx_state {
   PyTypeObject *tensor_type;  /* torch._C.TensorBase */
   PyObject *from_dlpack;      /* torch._C._from_dlpack */
   PyObject *resize_out;       /* (tensor, sizes): resizes a destination as torch's resize_output does */
+  PyObject *increment_version; /* (tensors): tells autograd that they were written to */
   PyObject *otherwise;        /* (kernel, args, kwargs, why): what a kernel cannot record */
   PyObject *open;             /* (): opens the device when the first tensor needs it; NULL: cannot */
   PyObject *errors;           /* tuple of exception classes, by error kind */

@@ -44,6 +44,12 @@ var (
 		"refers to a single memory location. Please clone() the tensor before performing the operation.")
 )
 
+// ErrShared is the text of at::assert_no_partial_overlap: an operand is a part of what is written to.
+//
+//lint:ignore ST1005 the text is another program's
+var ErrShared = errors.New("unsupported operation: some elements of the input tensor and the written-to tensor " +
+	"refer to a single memory location. Please clone() the tensor before performing the operation.")
+
 // Error says which view of which base was refused. errors.Is finds the kind.
 type Error struct {
 	Op   string // "read" or "write"

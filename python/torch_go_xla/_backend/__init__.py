@@ -35,6 +35,7 @@ def _setup_kernels(fast: object) -> None:
         dict(core.ENUMS),
         special.empty,
         special.empty_strided,
+        torch._C._increment_version,
     )
     ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     skipped = tuple(os.path.join(d, "") for d in (os.path.dirname(torch.__file__), ours))

@@ -1,0 +1,37 @@
+"""Random programs, and those that once failed; see `check`.
+
+```METAMORPHIC_COUNT``` is the number of random ones; `make metamorphic` takes 20,000.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import check
+import pytest
+
+COUNT = int(os.environ.get("METAMORPHIC_COUNT", "1500"))
+PROCESSES = 2
+
+
+def test_random_programs() -> None:
+    """Each process checks its share; what one prints is the reduced program that fails."""
+    share = COUNT // PROCESSES
+    command = [sys.executable, check.__file__, "--count", str(share), "--first"]
+    running = [
+        subprocess.Popen([*command, str(i * share)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for i in range(PROCESSES)
+    ]
+    for process in running:
+        printed, _ = process.communicate()
+        assert process.returncode == 0, printed
+
+
+@pytest.mark.parametrize("path", sorted(check.REGRESSIONS.glob("*.txt")), ids=lambda p: p.stem)
+def test_programs_that_failed_once(path: Path) -> None:
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
+    for configuration in check.CONFIGURATIONS:
+        assert check.fails(lines, configuration) is None
