@@ -37,6 +37,7 @@ type Buffer struct {
 	wait     *sync.WaitGroup
 	given    atomic.Bool
 	pins     atomic.Int32
+	host     atomic.Uintptr // what Pin gives, once that is known
 }
 
 const (
@@ -147,25 +148,39 @@ func (b *Buffer) Donating() bool { return b.given.Load() }
 // the host cannot read the device's memory, or the data are in several tiles. Until Unpin no program takes the memory over, not even one that
 // the buffer was given to. The caller has a reference meanwhile.
 func (b *Buffer) Pin() (uintptr, error) {
-	if err := b.finish(); err != nil {
-		return 0, err
+	if b.host.Load() == 0 {
+		if err := b.finish(); err != nil {
+			return 0, err
+		}
 	}
 	b.Dev.run.Lock() // no launch is deciding what it takes over
 	defer b.Dev.run.Unlock()
-	source := b.source()
-	if err := b.Await(); err != nil || source < 0 {
+	if err := b.Await(); err != nil {
 		return 0, err
+	}
+	if b.host.Load() == 0 {
+		addr, err := b.address()
+		if err != nil || addr == 0 {
+			return 0, err
+		}
+		b.host.Store(addr)
+	}
+	b.pins.Add(1)
+	return b.host.Load(), nil
+}
+
+// address is where the host can read the whole array, 0 if it cannot.
+func (b *Buffer) address() (uintptr, error) {
+	source := b.source()
+	if source < 0 {
+		return 0, nil
 	}
 	c := b.Dev.client
 	if on, err := c.OnCPU(b.parts[source]); err != nil || !on {
 		return 0, translate(err)
 	}
 	addr, err := c.UnsafePointer(b.parts[source])
-	if err != nil {
-		return 0, translate(err)
-	}
-	b.pins.Add(1)
-	return addr, nil
+	return addr, translate(err)
 }
 
 // Unpin undoes one Pin that gave an address.
@@ -208,9 +223,12 @@ func (b *Buffer) Await() error {
 // AwaitFor waits, for the timeout at most, until the buffer is computed, and reports whether it is; or it
 // gives the error that reading the buffer gives. It exists so that a caller can look after signals meanwhile.
 func (b *Buffer) AwaitFor(timeout time.Duration) (bool, error) {
+	if b.host.Load() != 0 {
+		return true, b.Await()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	if b.state.Load() == bufPending && !b.Dev.WaitQueue(0, timeout) {
+	if b.state.Load() == bufPending && (timeout == 0 || !b.Dev.WaitQueue(0, timeout)) {
 		return false, nil
 	}
 	if err := b.Await(); err != nil {

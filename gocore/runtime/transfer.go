@@ -70,6 +70,10 @@ func (b *Buffer) sendBlock(k int, from block, size []int64) error {
 	return b.send(k, unsafe.Pointer(&room[0]), local.Dims)
 }
 
+// inPlace is the size up to which a buffer in host memory is read where it lies; a larger one is left to the
+// plugin, as a copy in Go holds up its garbage collector.
+const inPlace = 1 << 20
+
 // Download waits for the buffer and copies it, dense and row-major, to size bytes of host memory.
 func (b *Buffer) Download(dst unsafe.Pointer, size int) error {
 	if err := b.Await(); err != nil {
@@ -77,6 +81,11 @@ func (b *Buffer) Download(dst unsafe.Pointer, size int) error {
 	}
 	if size == 0 {
 		return nil
+	}
+	if size <= inPlace {
+		if done, err := b.read(dst, size); done || err != nil {
+			return err
+		}
 	}
 	if source := b.source(); source >= 0 {
 		return b.receive([]int{source}, []unsafe.Pointer{dst}, size)
@@ -91,6 +100,18 @@ func (b *Buffer) Download(dst unsafe.Pointer, size int) error {
 		start, size := b.sharding.Region(k, b.Shape.Dims)
 		return block{dst, b.Shape.Dims, start}, size
 	})
+}
+
+// read copies the buffer from where it lies; done is false if the host cannot.
+func (b *Buffer) read(dst unsafe.Pointer, size int) (done bool, err error) {
+	at, err := b.Pin()
+	if err != nil || at == 0 {
+		return false, err
+	}
+	defer b.Unpin()
+	data := *(*unsafe.Pointer)(unsafe.Pointer(&at)) // memory of the plugin's
+	copy(unsafe.Slice((*byte)(dst), size), unsafe.Slice((*byte)(data), size))
+	return true, nil
 }
 
 // DownloadPart waits for the buffer and copies what device k holds of the array to dense host memory.
