@@ -8,6 +8,7 @@ import torch
 from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+
 from torch_go_xla._backend.core import native
 
 
@@ -241,6 +242,54 @@ def test_other_calls_go_through_torch(x, call):
 def test_the_cpu_goes_through_torch():
     result, short = taken(lambda: torch.ones(2) + 1)
     assert not short and result.tolist() == [2, 2]
+
+
+# ---- values to and from the device ----
+
+
+@pytest.mark.parametrize("device", ["xla", "xla:0", torch.device("xla"), torch.device("xla", 0)])
+@pytest.mark.parametrize(
+    "value", [1.5, [[1, 2], [3, 4]], [True, False], [1 + 2j], torch.ones(2, 1, dtype=torch.bfloat16)]
+)
+def test_small_tensors_are_copied_to_the_device(device, value):
+    host = torch.as_tensor(value)
+    there, short = taken(lambda: host.to(device))
+    want = host.clone()
+    host.zero_()
+    assert short and there.device == torch.device("xla:0") and there.dtype == want.dtype
+    assert torch.equal(there.cpu(), want)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        torch.arange(6.0).reshape(2, 3).t(),
+        torch.zeros(2000),
+        torch.zeros(0, 3),
+        torch._neg_view(torch.ones(2)),
+        torch.ones(2, requires_grad=True),
+    ],
+    ids=["strided", "large", "empty", "negated", "with a gradient"],
+)
+def test_other_tensors_are_copied_by_torch(host):
+    there, short = taken(lambda: host.to("xla"))
+    assert not short and torch.equal(there.cpu(), host) and there.requires_grad == host.requires_grad
+
+
+def test_other_destinations_are_torchs(x):
+    host = torch.ones(2)
+    assert host.to("cpu") is host and x.to("xla") is x and host.to(torch.float64).dtype == torch.float64
+    with pytest.raises(RuntimeError, match="invalid device ordinal"):
+        host.to("xla:7")
+
+
+def test_an_element_is_read(x):
+    row = (x + 1)[1]
+    value, short = taken(lambda: row[0].item())
+    assert short and value == 4
+    with pytest.raises(RuntimeError, match="2 elements cannot be converted to Scalar"):
+        row.item()
+    assert torch._neg_view(x)[0, 0].item() == -1
 
 
 # ---- wrong calls ----

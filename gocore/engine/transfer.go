@@ -54,6 +54,24 @@ func (e *Engine) Upload(h alias.Handle, src unsafe.Pointer, d dtype.DType, dims 
 	return nil
 }
 
+// Place makes a storage with the data of a dense array in host memory; torchType is the number of its
+// c10::ScalarType. The memory is free for other use when it returns.
+func (e *Engine) Place(src unsafe.Pointer, torchType int, dims []int64, dev int32) (alias.Handle, error) {
+	d := dtype.FromTorch(torchType)
+	if d == dtype.Invalid {
+		return 0, errs.New(errs.Type, "this dtype is not supported on xla devices")
+	}
+	h, err := e.Alloc(shape.Of(d, dims).Bytes(), dev)
+	if err != nil {
+		return 0, err
+	}
+	if err := e.Upload(h, src, d, dims); err != nil {
+		e.Release([]uint64{uint64(h)})
+		return 0, err
+	}
+	return h, nil
+}
+
 func (e *Engine) cell(h alias.Handle) (*alias.Cell, error) {
 	if err := e.check(); err != nil {
 		return nil, err

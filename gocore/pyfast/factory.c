@@ -1,10 +1,12 @@
 //go:build pyext
 
 /* Tensors without a value: empty.memory_format and empty_strided, for the arguments that nearly every call
- * has. All others, and wrong ones, go to the kernels in Python. */
+ * has. All others, and wrong ones, go to the kernels in Python. And tensors with the value of a small CPU tensor. */
+#include <string.h>
+
 #include "pyfast.h"
 
-enum { MAX_DIMS = 64 };
+enum { MAX_DIMS = 64, MAX_PLACED = 4096 /* bytes copied while other Python threads wait */ };
 
 /* What a call asks for. */
 typedef struct {
@@ -109,4 +111,71 @@ PyObject *tgx_empty(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObj
 PyObject *tgx_empty_strided(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
   (void)module;
   return factory(tgx_state.empty_strided, 2, args, n, kwnames);
+}
+
+/* ---- to(device) ---- */
+
+enum { ANOTHER_DEVICE = -2, CURRENT_DEVICE = -1 };
+
+/* The device that text names: xla, xla:0 … xla:9. */
+static int named(PyObject *text) {
+  Py_ssize_t n;
+  const char *s = PyUnicode_AsUTF8AndSize(text, &n);
+  if (s == NULL || strncmp(s, "xla", 3) != 0) return ANOTHER_DEVICE;
+  if (n == 3) return CURRENT_DEVICE;
+  return n == 5 && s[3] == ':' && s[4] >= '0' && s[4] <= '9' ? s[4] - '0' : ANOTHER_DEVICE;
+}
+
+/* A str or a torch.device. Programs name a device by one object again and again. */
+static int device_of(PyObject *object) {
+  static PyObject *last;
+  static int number;
+  if (object == last) return number;
+  PyObject *text = PyUnicode_CheckExact(object) ? Py_NewRef(object)
+                   : strcmp(Py_TYPE(object)->tp_name, "torch.device") == 0 ? PyObject_Str(object)
+                                                                          : NULL;
+  if (text == NULL) return ANOTHER_DEVICE;
+  number = named(text);
+  Py_DECREF(text);
+  Py_XSETREF(last, Py_NewRef(object));
+  return number;
+}
+
+static bool is_dense(const struct tgx_meta *m, int64_t *elements) {
+  *elements = 1;
+  for (int64_t i = m->ndim - 1; i >= 0; i--) {
+    if (m->sizes[i] != 1 && m->strides[i] != *elements) return false;
+    *elements *= m->sizes[i];
+  }
+  return true;
+}
+
+static PyObject *place(PyObject *tensor, int64_t device) {
+  int64_t handle = 0, status, elements;
+  struct tgx_meta m;
+  const void *data;
+  int64_t *strides;
+  PyObject *r = NULL;
+  if (tgx_meta_read(tensor, &m) < 0) return NULL;
+  int64_t item = tgx_item_size(m.scalar_type);
+  if (tgx_shim.aoti_torch_get_strides(m.owner, &strides) || tgx_shim.torch_get_const_data_ptr(m.owner, &data)) goto done;
+  m.strides = strides;
+  if (item == 0 || data == NULL || !is_dense(&m, &elements) || elements * item > MAX_PLACED) goto done;
+  while ((status = tgx_place((void *)data, m.scalar_type, (int64_t *)m.sizes, m.ndim, device, &handle)) == TGX_BUSY)
+    if (tgx_wait() < 0) goto done;
+  if (status == TGX_OK) r = tgx_new_tensor(handle, m.scalar_type, device, m.ndim, m.sizes, NULL);
+done:
+  tgx_meta_free(&m);
+  return r;
+}
+
+PyObject *tgx_to(PyObject *module, PyObject *const *args, Py_ssize_t n) {
+  (void)module;
+  int device = n == 2 ? device_of(args[1]) : ANOTHER_DEVICE;
+  PyObject *r = NULL;
+  if (device != ANOTHER_DEVICE && tgx_is_plain_host(args[0])) {
+    if (tgx_release_dead() < 0) return NULL;
+    r = place(args[0], device == CURRENT_DEVICE ? tgx_state.current_device : device);
+  }
+  return r || PyErr_Occurred() ? r : Py_NewRef(Py_NotImplemented);
 }

@@ -108,6 +108,17 @@ func tgx_alloc(nbytes, device C.int64_t, handle *C.int64_t) (status C.int64_t) {
 	return result(err)
 }
 
+//export tgx_place
+func tgx_place(src unsafe.Pointer, scalarType C.int64_t, dims *C.int64_t, ndim, device C.int64_t, handle *C.int64_t) (status C.int64_t) {
+	defer guard(&status)
+	if engine.Default.Closed() {
+		return C.int64_t(engine.Busy)
+	}
+	h, err := engine.Default.Place(src, int(scalarType), words(dims, ndim), int32(device))
+	*handle = C.int64_t(h)
+	return result(err)
+}
+
 //export tgx_resize
 func tgx_resize(handle, nbytes C.int64_t) (status C.int64_t) {
 	defer guard(&status)

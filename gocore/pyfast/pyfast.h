@@ -32,6 +32,8 @@ extern int64_t tgx_trace(int64_t *words, int64_t n, int64_t *out, int64_t outcap
 extern int64_t tgx_error_text(int64_t *kind, char *dst, int64_t cap);
 extern int64_t tgx_wait_idle(void);
 extern int64_t tgx_alloc(int64_t nbytes, int64_t device, int64_t *handle);
+/* A new storage with a dense array of host memory; the memory is free for other use on return. */
+extern int64_t tgx_place(void *src, int64_t scalar_type, int64_t *dims, int64_t ndim, int64_t device, int64_t *handle);
 extern int64_t tgx_resize(int64_t handle, int64_t nbytes);
 /* Settles a storage and waits at most ms milliseconds until it is computed; *ready tells whether it is. */
 extern int64_t tgx_ready(int64_t handle, int64_t ms, int64_t *ready);
@@ -212,16 +214,21 @@ PyObject *tgx_wrapped_number(PyObject *module, PyObject *unused);
 PyObject *tgx_empty(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames);
 PyObject *tgx_empty_strided(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *kwnames);
 
+/* to(tensor, device): a copy of a small plain CPU tensor on the device, or NotImplemented. */
+PyObject *tgx_to(PyObject *module, PyObject *const *args, Py_ssize_t n);
+
 /* ---- shortcut.c ---- */
 
 /* setup_shortcuts(...): what shortcuts need to know of torch, after probe_tensor; False where it is not found. */
 PyObject *tgx_setup_shortcuts(PyObject *module, PyObject *args, PyObject *kwargs);
-/* add_shortcut(torch's object, kernel, kernel for a number or None, operands, rank or -1) -> bool */
+/* add_shortcut(torch's object, kernel or callable, kernel for a number or None, operands, rank or -1) -> bool */
 PyObject *tgx_add_shortcut(PyObject *module, PyObject *args);
 /* shortcuts_taken() -> int */
 PyObject *tgx_shortcuts_taken(PyObject *module, PyObject *unused);
 /* Whether torch's dispatcher would do nothing for this operand but call the kernel. */
 bool tgx_is_plain(PyObject *tensor);
+/* The same for a tensor of the CPU. */
+bool tgx_is_plain_host(PyObject *tensor);
 /* Notes a write to a tensor in its version, which autograd compares; -1 with an exception. */
 int tgx_bump_version(PyObject *tensor);
 

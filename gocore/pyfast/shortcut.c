@@ -15,7 +15,8 @@ enum { MAX_SHORTCUTS = 120, MAX_OPERANDS = 3, KEY_WORDS = 26, PLAIN_TYPES = 2 };
 
 typedef struct {
   PyCFunction original;
-  PyObject *kernel, *number_kernel; /* number_kernel: for a number as the last operand, NULL if it may not be one */
+  PyObject *kernel; /* or another callable, which returns NotImplemented where the call is torch's */
+  PyObject *number_kernel; /* for a number as the last operand, NULL if it may not be one */
   Py_ssize_t operands;
   int64_t rank; /* of every operand; -1: any */
   bool method;  /* the first operand is self */
@@ -30,7 +31,7 @@ static struct {
   bool ready;
   PyTypeObject *types[PLAIN_TYPES]; /* Tensor and Parameter: what has neither __torch_function__ nor __torch_dispatch__ */
   int key_word;                     /* where a c10::TensorImpl keeps its dispatch keys */
-  uint64_t plain_keys;              /* those of a tensor of the device that is nothing else besides */
+  uint64_t plain_keys, host_keys;   /* those of a tensor of the device, of the CPU, that is nothing else besides */
   getter requires_grad;
   PyCFunction increment_version;
   PyObject *forward_ad, *current_level; /* the dict of torch.autograd.forward_ad, and a key of it */
@@ -64,16 +65,23 @@ static bool is_plain_type(PyObject *o) {
   return Py_IS_TYPE(o, torch_state.types[0]) || Py_IS_TYPE(o, torch_state.types[1]);
 }
 
-bool tgx_is_plain(PyObject *tensor) {
+static uint64_t keys_of(PyObject *tensor) {
   uint64_t *const *t = tgx_borrow(tensor);
-  if ((*t)[torch_state.key_word] != torch_state.plain_keys) return false;
-  if (!tgx_shim.aoti_torch_grad_mode_is_enabled()) return true;
+  return (*t)[torch_state.key_word];
+}
+
+static bool needs_gradient(PyObject *tensor) {
+  if (!tgx_shim.aoti_torch_grad_mode_is_enabled()) return false;
   PyObject *answer = torch_state.requires_grad(tensor, NULL);
   bool no = answer == Py_False;
   if (answer == NULL) PyErr_Clear();
   Py_XDECREF(answer);
-  return no;
+  return !no;
 }
+
+bool tgx_is_plain(PyObject *tensor) { return keys_of(tensor) == torch_state.plain_keys && !needs_gradient(tensor); }
+
+bool tgx_is_plain_host(PyObject *tensor) { return keys_of(tensor) == torch_state.host_keys && !needs_gradient(tensor); }
 
 int tgx_bump_version(PyObject *tensor) {
   PyObject *one = PyTuple_Pack(1, tensor);
@@ -102,10 +110,23 @@ static PyObject *choose(const shortcut *s, PyObject *const *v) {
   return s->kernel;
 }
 
+static PyObject *call_other(const shortcut *s, PyObject *const *v) {
+  if (!is_plain_type(v[0])) return NULL;
+  uint64_t keys = keys_of(v[0]);
+  if (keys != torch_state.plain_keys && keys != torch_state.host_keys) return NULL;
+  PyObject *r = PyObject_Vectorcall(s->kernel, v, (size_t)s->operands, NULL);
+  if (r == Py_NotImplemented) Py_CLEAR(r);
+  return r;
+}
+
 /* NULL without an exception: the call goes torch's way. */
 static PyObject *take(const shortcut *s, PyObject *const *v) {
-  PyObject *kernel = is_quiet() ? choose(s, v) : NULL;
-  PyObject *r = kernel ? tgx_call_direct(kernel, v, s->operands) : NULL;
+  PyObject *r = NULL, *kernel;
+  if (!is_quiet()) return NULL;
+  if (!Py_IS_TYPE(s->kernel, &tgx_kernel_type))
+    r = call_other(s, v);
+  else if ((kernel = choose(s, v)) != NULL)
+    r = tgx_call_direct(kernel, v, s->operands);
   taken += r != NULL;
   return r;
 }
@@ -174,16 +195,17 @@ static getter find_getter(PyTypeObject *type, const char *name) {
 }
 
 PyObject *tgx_setup_shortcuts(PyObject *module, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {"types", "plain", "samples", "increment_version", "forward_ad", NULL};
+  static char *names[] = {"types", "plain", "host", "samples", "increment_version", "forward_ad", NULL};
   PyObject *types[PLAIN_TYPES], *samples, *increment_version, *forward_ad;
-  unsigned long long plain;
+  unsigned long long plain, host;
   (void)module;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "(O!O!)KO!O!O!", names, &PyType_Type, &types[0], &PyType_Type, &types[1],
-                                   &plain, &PyList_Type, &samples, &PyCFunction_Type, &increment_version, &PyDict_Type,
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "(O!O!)KKO!O!O!", names, &PyType_Type, &types[0], &PyType_Type, &types[1],
+                                   &plain, &host, &PyList_Type, &samples, &PyCFunction_Type, &increment_version, &PyDict_Type,
                                    &forward_ad))
     return NULL;
   for (int i = 0; i < PLAIN_TYPES; i++) torch_state.types[i] = (PyTypeObject *)Py_NewRef(types[i]);
   torch_state.plain_keys = plain;
+  torch_state.host_keys = host;
   torch_state.key_word = find_keys(samples);
   torch_state.requires_grad = find_getter(tgx_state.tensor_type, "requires_grad");
   PyMethodDef *increment = ((PyCFunctionObject *)increment_version)->m_ml;
@@ -210,7 +232,8 @@ PyObject *tgx_add_shortcut(PyObject *module, PyObject *args) {
                                                : NULL;
   int flags = def ? def->ml_flags & ~METH_STATIC : 0;
   bool plain = method && flags == METH_NOARGS && operands == 1;
-  bool fits = operands > 0 && operands <= MAX_OPERANDS && operands <= tgx_direct_operands(kernel) &&
+  bool is_kernel = Py_IS_TYPE(kernel, &tgx_kernel_type);
+  bool fits = operands > 0 && operands <= MAX_OPERANDS && (!is_kernel || operands <= tgx_direct_operands(kernel)) &&
               (number_kernel == Py_None || operands <= tgx_direct_operands(number_kernel));
   if (!torch_state.ready || nshortcuts == MAX_SHORTCUTS || !fits || !(plain || flags == (METH_VARARGS | METH_KEYWORDS)))
     Py_RETURN_FALSE;

@@ -85,6 +85,7 @@ def _setup(fast: Any) -> bool:
         and fast.setup_shortcuts(
             types=(torch.Tensor, torch.nn.Parameter),
             plain=_keys(plain)[1],
+            host=_keys(host)[1],
             samples=[_keys(t) for t in samples],
             increment_version=library._increment_version,
             forward_ad=vars(forward_ad),
@@ -97,6 +98,9 @@ def install(kernels: Mapping[str, Any]) -> None:
     fast = native().fast
     if not _setup(fast):
         return
+    methods = vars(torch._C.TensorBase)
+    fast.add_shortcut(methods["item"], fast.item, None, 1, -1)
+    fast.add_shortcut(methods["to"], fast.to, None, 2, -1)
     for target, overload, for_number, operands, rank in _shortcuts():
         kernel, number_kernel = kernels.get(overload), kernels.get(for_number or "")
         if kernel is not None:
