@@ -36,3 +36,10 @@ func SetShards(handle, addr, n int64) (bool, error) {
 	}
 	return ok(engine.Default.SetShards(handle, sources))
 }
+
+// Watch remembers the programs that run from now on, until Collectives.
+func Watch() { engine.Default.Watch() }
+
+// Collectives returns a JSON list with, for each program that has run since Watch, a list of its
+// collectives: kind, shapes, bytes, groups.
+func Collectives() (string, error) { return text(engine.Default.Collectives()) }

@@ -72,7 +72,7 @@ func decodeBytes(t *testing.T, value []byte, schema, path string) string {
 
 // compileOptionsSchema says which fields of CompileOptionsProto are messages
 // and which are packed, from XLA's compile_options.proto and xla_data.proto.
-const compileOptionsSchema = " m.3 m.3.9 m.3.9.3 p.3.9.3.1 m.7 m.7.2 "
+const compileOptionsSchema = " m.3 m.3.9 m.3.9.3 p.3.9.3.1 p.3.12 m.7 m.7.2 "
 
 func TestCompileOptionsWire(t *testing.T) {
 	for _, c := range []struct {
@@ -82,6 +82,8 @@ func TestCompileOptionsWire(t *testing.T) {
 		{CompileOptions{}, "3:{1:-1 4:1 5:1}"},
 		{CompileOptions{NumReplicas: 2, NumPartitions: 3, UseSPMD: true, UseShardy: true},
 			"3:{1:-1 4:2 5:3 6:1 19:1}"},
+		{CompileOptions{NumPartitions: 2, UseSPMD: true, PropagateToOutputs: []bool{true, false, true}},
+			"3:{1:-1 4:1 5:2 6:1 12:[1 0 1]}"},
 		{CompileOptions{Portable: true}, "3:{1:-1 4:1 5:1} 4:1"},
 		// Devices go [replica][partition] in, and each partition's replicas out.
 		{CompileOptions{NumReplicas: 2, NumPartitions: 3, DeviceAssignment: []int{0, 1, 2, 300, 4, 5}},
@@ -112,6 +114,7 @@ func TestRealCompileOptions(t *testing.T) {
 	opts := CompileOptions{
 		NumReplicas: 2, NumPartitions: 2, UseSPMD: true, UseShardy: true,
 		DeviceAssignment:   []int{3, 2, 1, 0},
+		PropagateToOutputs: []bool{true},
 		EnvOptionOverrides: map[string]any{"xla_cpu_enable_fast_math": true, "xla_backend_optimization_level": 1},
 	}
 	x, err := client.Compile([]byte(binary("add", "tensor<2xf32>")), "mlir", opts)
@@ -125,7 +128,7 @@ func TestRealCompileOptions(t *testing.T) {
 	}
 	got := decode(t, data, compileOptionsSchema, "")
 	for _, want := range []string{
-		" 4:2", " 5:2", " 6:1", " 19:1", "9:{1:2 2:2 3:{1:[3 1]} 3:{1:[2 0]}}",
+		" 4:2", " 5:2", " 6:1", " 19:1", " 12:[1]", "9:{1:2 2:2 3:{1:[3 1]} 3:{1:[2 0]}}",
 		`7:{1:"xla_cpu_enable_fast_math" 2:{2:1}}`, `7:{1:"xla_backend_optimization_level" 2:{3:1}}`,
 	} {
 		if !strings.Contains(" "+got, want) {

@@ -214,3 +214,169 @@ assert {b - a for a, b in zip(donated[1:], donated[2:])} == {12}, "4 parameters 
 """,
         **EIGHT,
     )
+
+
+LOCAL = (
+    SPMD
+    + """
+torch.manual_seed(0)
+x, w = torch.randn(16, 4), torch.randn(4, 6)
+part = x.chunk(8)
+local = spmd.full_to_shard(x.to("xla"), ROWS)
+groups = [[0, 1, 2, 3], [4, 5, 6, 7]]
+mates = lambda i: range(4) if i < 4 else range(4, 8)
+
+def check(got, want, tolerance=1e-5):
+    held = spmd.shards(got)
+    assert [s.replica_id for s in held] == list(range(8))
+    for i, s in enumerate(held):
+        torch.testing.assert_close(s.data, want(i), rtol=tolerance, atol=tolerance)
+"""
+)
+
+
+def test_local_values(ok) -> None:
+    ok(
+        LOCAL
+        + """
+assert local.shape == (2, 4) and spmd.is_manual(local) and spmd.sharding_of(local) == "{manual}"
+check(local, lambda i: part[i])
+assert torch.equal(local.cpu(), part[0]), "reading gives the value of device 0"
+y = torch.tanh(local @ w.to("xla")) + 1.5
+check(y, lambda i: torch.tanh(part[i] @ w) + 1.5)
+check(y.sum() * 2 + spmd.partition_id(y), lambda i: (torch.tanh(part[i] @ w) + 1.5).sum() * 2 + i, 1e-4)
+total = y.sum()
+torch_go_xla.sync()
+check(total - 1, lambda i: (torch.tanh(part[i] @ w) + 1.5).sum() - 1, 1e-4)
+
+whole = spmd.shard_to_full(local * 2, ROWS, (16, 4))
+assert torch.equal(whole.cpu(), 2 * x) and spmd.sharding_of(whole) == ROWS and not spmd.is_manual(whole)
+same = spmd.shard_to_full(torch.ones(2, 4, device="xla"), ROWS, (16, 4))
+assert same.tolist() == [[1.0] * 4] * 16, "a tensor that is not manual is the same on every device"
+copies = spmd.full_to_shard(whole, "{replicated}")
+check(copies, lambda i: 2 * x)
+assert torch.equal(spmd.shard_to_full(copies, "{replicated}", (16, 4)).cpu(), 2 * x)
+
+z = local.clone()
+def change(t, i):
+    t.add_(i), t[0].mul_(2), t.view(-1)[3:5].fill_(7), t.t().sub_(1)
+    return t
+change(z, spmd.partition_id(z))
+check(z, lambda i: change(part[i].clone(), i))
+torch_go_xla.sync()
+z.mul_(3)
+check(z, lambda i: change(part[i].clone(), i) * 3)
+spmd.set_shards_(z, [torch.full((2, 4), float(i)) for i in range(8)])
+check(z + 1, lambda i: torch.full((2, 4), i + 1.0))
+z.copy_(torch.zeros(2, 4))
+assert not spmd.is_manual(z) and z.tolist() == [[0] * 4] * 2
+
+raises(ValueError, "does not divide dimension 1", spmd.full_to_shard, x.to("xla"), COLUMNS)
+raises(ValueError, "already", spmd.full_to_shard, local, ROWS)
+raises(ValueError, "whose parts have sizes [1, 4]", spmd.shard_to_full, local, ROWS, (8, 4))
+for mark in (spmd.annotate, spmd.annotate_):
+    raises(ValueError, "shard_to_full", mark, local, "{replicated}")
+raises(NotImplementedError, "on each device", torch.linalg.eigvals, local.t() @ local)
+""",
+        **EIGHT,
+    )
+
+
+def test_ops_of_local_values(ok) -> None:
+    ok(
+        LOCAL
+        + """
+import torch.nn.functional as F
+for f in (
+    lambda t: t.softmax(-1),
+    lambda t: t.sort(-1)[1],
+    lambda t: t.topk(2)[0],
+    lambda t: t.cumsum(0),
+    lambda t: t.argmax(-1),
+    lambda t: t[:, torch.tensor([2, 0], device=t.device)],
+    lambda t: t.index_put((torch.tensor([1], device=t.device),), torch.tensor(5.0, device=t.device)),
+    lambda t: F.layer_norm(t, (4,)),
+    lambda t: torch.cat([t, torch.ones(1, 4, device=t.device)]),
+    lambda t: torch.where(t > 0, t, 0.0),
+    lambda t: F.conv1d(t[None], torch.ones(3, 2, 2, device=t.device)),
+    lambda t: F.scaled_dot_product_attention(t[None], t[None], t[None], is_causal=True),
+    lambda t: F.cross_entropy(t, torch.tensor([1, 2], device=t.device)),
+    lambda t: t.scatter_add(1, torch.tensor([[0, 1], [2, 2]], device=t.device), torch.ones(2, 2, device=t.device)),
+    lambda t: F.max_pool1d(t[None], 2),
+    lambda t: torch.fft.fft(t).abs(),
+    lambda t: t.var(0),
+    lambda t: F.gelu(t) + torch.arange(4, device=t.device),
+    lambda t: F.embedding(torch.tensor([0, 1, 1], device=t.device), t),
+):
+    check(f(local), lambda i: f(part[i]), 1e-4)
+
+class Entry(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, t):
+        return spmd.full_to_shard(t, ROWS)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return spmd.shard_to_full(grad, ROWS, (16, 4))
+
+leaf = x.to("xla").requires_grad_()
+(Entry.apply(leaf).exp() * 2).sum().backward()
+torch.testing.assert_close(leaf.grad.cpu(), 2 * x.exp())
+""",
+        **EIGHT,
+    )
+
+
+def test_collectives(ok) -> None:
+    ok(
+        LOCAL
+        + """
+from torch_go_xla import debug
+pile = lambda i: torch.stack([part[j] for j in mates(i)])
+check(spmd.all_reduce(local, "sum", groups), lambda i: pile(i).sum(0))
+check(spmd.all_reduce(local, "avg", groups), lambda i: pile(i).mean(0))
+check(spmd.all_reduce(local, "max", groups), lambda i: pile(i).amax(0))
+check(spmd.all_reduce(local, "min", groups), lambda i: pile(i).amin(0))
+check(spmd.all_reduce(local, "product", groups), lambda i: pile(i).prod(0))
+check(spmd.all_reduce(local > 0, "bor", groups), lambda i: (pile(i) > 0).any(0))
+check(spmd.all_reduce(local > 0, "band", groups), lambda i: (pile(i) > 0).all(0))
+half, turned = local.bfloat16(), [[7, 6, 5, 4, 3, 2, 1, 0]]
+check(spmd.all_reduce(half, "max", turned), lambda i: x.view(8, 2, 4).amax(0).bfloat16())
+check(spmd.all_gather(local, 0, groups), lambda i: torch.cat([part[j] for j in mates(i)]))
+check(spmd.all_gather(local, -1, [[0, 2, 4, 6], [1, 3, 5, 7]]), lambda i: torch.cat(part[i % 2::2], 1))
+check(spmd.reduce_scatter(local, "sum", 1, groups), lambda i: pile(i).sum(0)[:, i % 4, None])
+pairs = [[i, i + 4] for i in range(4)]
+check(spmd.reduce_scatter(local, "avg", -2, pairs), lambda i: (part[i % 4] + part[i % 4 + 4])[i // 4, None] / 2)
+check(spmd.all_to_all(local, 1, 0, groups), lambda i: torch.cat([part[j][:, i % 4, None] for j in mates(i)]))
+check(spmd.collective_permute(local, [(i, (i + 1) % 8) for i in range(8)]), lambda i: part[(i - 1) % 8])
+check(spmd.collective_permute(local, [(0, 1)]), lambda i: part[0] if i == 1 else torch.zeros(2, 4))
+check(spmd.partition_id(local), lambda i: torch.tensor(i))
+check(spmd.all_reduce(torch.ones(3, device="xla"), "sum", groups), lambda i: torch.full((3,), 4.0))
+
+everybody = [list(range(8))]
+raises(ValueError, "groups of 2 devices", spmd.all_reduce, local, "sum", [[0, 1]])
+raises(ValueError, "of one size", spmd.all_reduce, local, "sum", [[0, 1, 2], [3, 4, 5, 6, 7]])
+raises(ValueError, "each of 8 devices once", spmd.all_reduce, local, "sum", [[0, 1, 2, 3], [4, 5, 6, 6]])
+raises(ValueError, "each of 8 devices once", spmd.all_gather, local, 0, [[0, 8]])
+raises(NotImplementedError, "bool only", spmd.all_reduce, local.int(), "band", everybody)
+raises(ValueError, "xor", spmd.all_reduce, local, "xor", everybody)
+raises(RuntimeError, "average", spmd.all_reduce, local.int(), "avg", everybody)
+raises(RuntimeError, "does not divide by 4", spmd.reduce_scatter, local, "sum", 0, groups)
+raises(IndexError, "Dimension out of range", spmd.all_gather, local, 3, groups)
+raises(RuntimeError, "needs a tensor that has one", spmd.all_gather, local.sum(), 0, groups)
+raises(ValueError, "once at most", spmd.collective_permute, local, [(0, 1), (2, 1)])
+
+kept = []
+found = debug.collectives(lambda: kept.append(spmd.all_gather(local, 0, groups)))
+assert [(c.kind, c.shapes, c.bytes, c.groups) for c in found] == [
+    ("all-gather", ("f32[8,4]",), 128, ((0, 1, 2, 3), (4, 5, 6, 7)))]
+found = debug.collectives(lambda: kept.append(spmd.collective_permute(local, [(0, 1), (1, 0)])))
+assert [(c.kind, c.groups) for c in found] == [("collective-permute", ((0, 1), (1, 0)))]
+a, b = torch.randn(16, 32).to("xla"), torch.randn(32, 8).to("xla")
+spmd.annotate_(a, COLUMNS), spmd.annotate_(b, ROWS)
+found = debug.collectives(lambda: kept.append(spmd.annotate(a @ b, "{replicated}")))
+assert [(c.kind, c.shapes) for c in found] == [("all-reduce", ("f32[16,8]",))], found
+assert debug.collectives(lambda: kept.append(a + 1)) == []
+""",
+        **EIGHT,
+    )

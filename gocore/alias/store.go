@@ -6,6 +6,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
+	"github.com/torch-go-xla/torch-go-xla/gocore/sharding"
 	"github.com/torch-go-xla/torch-go-xla/gocore/strided"
 )
 
@@ -209,12 +210,16 @@ func (s *Store) leaf(c *Cell) ir.ID {
 func (t *Trace) AddLeaf(sh *shape.Shape, buf Buffer) ir.ID {
 	attr := [2]int64{int64(len(t.Leaves))}
 	words := attr[:1]
+	var flags ir.Flags
 	if s := buf.Sharding(); s != nil {
 		attr[1] = int64(s.Hash)
 		words = attr[:]
+		if s == sharding.PerDevice {
+			flags = ir.Manual
+		}
 	}
 	buf.Retain()
-	id := t.Graph.Add(ir.OpData, nil, words, sh, 0, 0)
+	id := t.Graph.Add(ir.OpData, nil, words, sh, flags, 0)
 	t.Leaves = append(t.Leaves, Leaf{id, buf})
 	return id
 }

@@ -42,6 +42,8 @@ type Engine struct {
 	where     locations
 	snapshots snapshots
 	history   history
+	watching  bool       // see Watch
+	watched   []*program // with a reference each
 	// Run identifies the process in dumps and profiles.
 	Run uuid.UUID
 	// TakeDead fills dst with handles of storages that died and returns their number; the kernels'

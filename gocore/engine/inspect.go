@@ -161,6 +161,7 @@ func (e *Engine) Describe(handle int64) (string, error) {
 	out := map[string]any{"state": c.State.String(), "bytes": c.Bytes, "device": c.Dev, "writes": c.Writes}
 	if c.Shape != nil {
 		out["shape"] = c.Shape.String()
+		out["dims"] = append([]int64{}, c.Shape.Dims...)
 	}
 	if sh := e.shardingOf(c); sh != nil {
 		out["sharding"] = sh.String()

@@ -7,6 +7,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
+	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
 	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/sharding"
@@ -122,15 +123,15 @@ func (e *Engine) annotated(h alias.Handle, d dtype.DType, dims []int64, sh *shar
 	case err != nil:
 		return nil, err
 	case !e.spmd():
-		return nil, errs.New(errs.Runtime, "sharding needs SPMD: call use_spmd() first")
+		return nil, ops.ErrNoSPMD
 	case sh.Markable() != nil:
 		return nil, sh.Markable()
 	case c.Err != nil:
 		return nil, c.Err
 	case shape.Of(d, dims).Bytes() != c.Bytes:
 		return nil, errs.New(errs.Runtime, "%s does not cover its storage of %d bytes", shape.Of(d, dims), c.Bytes)
-	case e.manual(c):
-		return nil, errs.New(errs.Value, "this tensor has a value of its own on each device and cannot be sharded; shard_to_full makes one value of them")
+	case e.shardingOf(c) == sharding.PerDevice:
+		return nil, ops.ErrLocal
 	}
 	return c, sh.Check(e.ctx.Partitions, dims)
 }
@@ -155,7 +156,10 @@ func (e *Engine) shardingOf(c *alias.Cell) *sharding.Sharding {
 		}
 	case c.State == alias.Pending:
 		g := &e.store.Trace(c.Dev).Graph
-		if g.At(c.Value).Op == ir.OpAnnotate {
+		switch {
+		case g.Manual(c.Value):
+			return sharding.PerDevice
+		case g.At(c.Value).Op == ir.OpAnnotate:
 			var a ir.Args
 			a.Node(g, c.Value)
 			if sh, err := sharding.Parse(a.Text(1)); err == nil && sh != sharding.Everywhere {
@@ -164,11 +168,6 @@ func (e *Engine) shardingOf(c *alias.Cell) *sharding.Sharding {
 		}
 	}
 	return nil
-}
-
-// manual reports that a cell has a value of its own on each device.
-func (e *Engine) manual(c *alias.Cell) bool {
-	return c.State == alias.Device && c.Buf.Sharding() == sharding.PerDevice
 }
 
 // shard describes what one device holds of a value.

@@ -121,6 +121,7 @@ func (e *Engine) options() lower.Options {
 // references of the leaves that are parameters.
 func (e *Engine) launch(d *runtime.Device, t *alias.Trace, p *program) *runtime.Launch {
 	p.retain()
+	e.watch(p)
 	l := &runtime.Launch{Program: p, Donors: p.donors, Given: slices.Clone(e.plan.Given), Step: syncs.Value(), Args: make([]*runtime.Buffer, len(e.plan.Params))}
 	for i, place := range e.plan.Params {
 		l.Args[i] = t.Leaves[place].Buf.(*runtime.Buffer)

@@ -52,6 +52,14 @@ const (
 	OpDynamicSlice                    // (value, starts as numbers, sizes)
 	OpDynamicUpdate                   // (base, block, starts as numbers)
 	OpAnnotate                        // (value, sharding): the same value, sharded so
+	OpShardToFull                     // (local value, sharding, size): one value of those of the devices
+	OpFullToShard                     // (value, sharding): on each device its part, from here to OpPartitionID
+	OpAllReduce                       // results are local values
+	OpAllGather
+	OpReduceScatter
+	OpAllToAll
+	OpCollectivePermute
+	OpPartitionID
 )
 
 // Flags of a node.
@@ -64,6 +72,9 @@ const (
 	Param
 	// ZeroDimCPU marks a scalar that came as a 0-dim CPU tensor.
 	ZeroDimCPU
+	// Manual marks a local value: one of its own on each device of SPMD. What is computed of a local value
+	// is one too.
+	Manual
 )
 
 // Node is one slot. Its operands and attribute words lie in the graph's side arenas.
@@ -83,9 +94,10 @@ type Node struct {
 
 // Graph is an arena of nodes. The zero value is empty and ready. It is not safe for concurrent use.
 type Graph struct {
-	nodes []Node // slot 0 is None
-	ins   []ID
-	attrs []int64
+	nodes  []Node // slot 0 is None
+	ins    []ID
+	attrs  []int64
+	manual bool // there are local values
 }
 
 // Len is the number of slots, slot 0 included: valid IDs are 1 … Len()-1.
@@ -123,6 +135,9 @@ func (g *Graph) Add(op Op, in []ID, attr []int64, out *shape.Shape, flags Flags,
 	if len(g.nodes) == 0 {
 		g.nodes = append(g.nodes, Node{})
 	}
+	if g.manual || flags&Manual != 0 || op >= OpFullToShard && op <= OpPartitionID {
+		flags = g.locality(op, in, flags)
+	}
 	id := ID(len(g.nodes))
 	h := mix(uint64(op)<<8|uint64(flags), out.Hash)
 	switch {
@@ -153,11 +168,27 @@ func (g *Graph) AddMulti(op Op, in []ID, attr []int64, outs []*shape.Shape, loc 
 	h := g.nodes[id].Hash
 	for i, s := range outs[1:] {
 		h = mix(h, s.Hash)
-		g.nodes = append(g.nodes, Node{Shape: s, Op: OpResult, Index: uint16(i + 1), Loc: loc})
+		g.nodes = append(g.nodes, Node{Shape: s, Op: OpResult, Index: uint16(i + 1), Flags: g.nodes[id].Flags & Manual, Loc: loc})
 	}
 	g.nodes[id].Hash, g.nodes[id].Results = h, uint16(len(outs))
 	return id
 }
+
+// locality is the flags of a new node with Manual as its operands say.
+func (g *Graph) locality(op Op, in []ID, flags Flags) Flags {
+	g.manual = true
+	local := flags&Manual != 0 || op >= OpFullToShard && op <= OpPartitionID
+	for _, id := range in {
+		local = local || g.nodes[id].Flags&Manual != 0
+	}
+	if local && op != OpShardToFull {
+		return flags | Manual
+	}
+	return flags &^ Manual
+}
+
+// Manual reports that a value is a local one.
+func (g *Graph) Manual(id ID) bool { return g.nodes[id].Flags&Manual != 0 }
 
 // Reset empties the graph and keeps its memory, unless the last graph was far larger than usual.
 func (g *Graph) Reset() {
@@ -167,7 +198,7 @@ func (g *Graph) Reset() {
 		return
 	}
 	clear(g.nodes) // drops the pointers to shapes
-	g.nodes, g.ins, g.attrs = g.nodes[:0], g.ins[:0], g.attrs[:0]
+	g.nodes, g.ins, g.attrs, g.manual = g.nodes[:0], g.ins[:0], g.attrs[:0], false
 }
 
 // mix folds w into h; good diffusion in a handful of cycles.

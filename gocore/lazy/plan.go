@@ -121,6 +121,8 @@ func (p *Plan) wanted(g *ir.Graph, c *alias.Cell) *sharding.Sharding {
 		return nil
 	}
 	switch {
+	case g.Manual(c.Value):
+		return sharding.PerDevice
 	case c.Sharding != nil:
 		return c.Sharding
 	case g.At(c.Value).Op == ir.OpAnnotate:

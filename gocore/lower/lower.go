@@ -56,6 +56,10 @@ type lowering struct {
 	packed [3]stablehlo.Value
 	order  map[ir.ID]int64 // of the numbers in a pack
 	args   map[argKey]stablehlo.Value
+
+	inside   bool                      // the node being lowered computes with local values
+	entered  map[ir.ID]stablehlo.Value // values that are the same on every device, as local ones
+	channels int64
 }
 
 type argKey struct {
@@ -68,7 +72,7 @@ func Lower(p *lazy.Plan, o Options) (*Program, error) {
 	g := &p.Trace.Graph
 	w := &lowering{b: stablehlo.NewModule("step_" + p.Key.String()), plan: p, graph: g,
 		vals: make([]stablehlo.Value, g.Len()), order: make(map[ir.ID]int64, len(p.Scalars)),
-		args: make(map[argKey]stablehlo.Value)}
+		args: make(map[argKey]stablehlo.Value), entered: make(map[ir.ID]stablehlo.Value)}
 	w.b.Locations(o.Locations)
 	for i, id := range p.Scalars {
 		w.order[id] = int64(i)
@@ -85,7 +89,7 @@ func Lower(p *lazy.Plan, o Options) (*Program, error) {
 		outs[i] = w.root(&l, r.ID)
 		prog.Results = append(prog.Results, g.Shape(r.ID))
 		if r.Sharding != nil {
-			w.b.ResultAttrs(i, stablehlo.Sharding(r.Sharding.String()))
+			outs[i] = w.leave(outs[i], i, r.Sharding)
 		}
 		if p.Trace.Partitions > 0 {
 			prog.Open = append(prog.Open, r.Sharding == nil)
@@ -119,12 +123,40 @@ func (w *lowering) declare() []int32 {
 		} else if w.plan.Given[i] {
 			attrs = append(attrs, stablehlo.Donate())
 		}
-		if sh := leaf.Buf.Sharding(); sh != nil {
-			attrs = append(attrs, stablehlo.Sharding(sh.String()))
-		}
-		w.vals[leaf.ID] = w.b.Param(w.graph.Shape(leaf.ID), attrs...)
+		w.vals[leaf.ID] = w.parameter(w.graph.Shape(leaf.ID), leaf.Buf.Sharding(), attrs)
 	}
 	return donors
+}
+
+// parameter is a parameter that holds a buffer. Local values come as the rows of one array.
+func (w *lowering) parameter(s *shape.Shape, sh *sharding.Sharding, attrs []stablehlo.Attr) stablehlo.Value {
+	switch sh {
+	case nil:
+		return w.b.Param(s, attrs...)
+	case sharding.PerDevice:
+		rows, all := w.rows(s)
+		v := w.b.Param(all, append(attrs, stablehlo.Sharding(rows.String()))...)
+		return w.b.Reshape(ops.FullToShard(w.b, v, rows), s.Dims)
+	}
+	return w.b.Param(s, append(attrs, stablehlo.Sharding(sh.String()))...)
+}
+
+// leave gives result i its sharding.
+func (w *lowering) leave(v stablehlo.Value, i int, sh *sharding.Sharding) stablehlo.Value {
+	if sh == sharding.PerDevice {
+		rows, all := w.rows(v.Shape())
+		v, sh = ops.ShardToFull(w.b, w.b.Reshape(v, rows.Local(all.Dims)), rows, all), rows
+	}
+	w.b.ResultAttrs(i, stablehlo.Sharding(sh.String()))
+	return v
+}
+
+// rows is the array of the local values of all devices, one after the other, and its sharding.
+func (w *lowering) rows(s *shape.Shape) (*sharding.Sharding, *shape.Shape) {
+	n := w.plan.Trace.Partitions
+	dims := append([]int64(nil), sharding.PerDevice.Local(s.Dims)...)
+	dims[0] *= int64(n)
+	return sharding.Rows(len(dims), n), shape.Of(s.DType, dims)
 }
 
 // node lowers one node. A panic of its row is the error of this program alone: the callers hold locks.
@@ -141,6 +173,13 @@ func (w *lowering) node(l *ops.Lowering, id ir.ID, o Options) (err error) {
 	row := ops.Of(n.Op)
 	if o.Locations && o.Where != nil {
 		w.b.Loc(ops.Name(n.Op), o.Where(n.Loc))
+	}
+	if w.inside = w.graph.Manual(id) && n.Op != ir.OpFullToShard || n.Op == ir.OpShardToFull; w.inside {
+		for _, in := range w.graph.In(id) {
+			if in != ir.None && w.graph.At(in).Op != ir.OpScalar {
+				w.Value(in) // in front of the node, not within a region of it
+			}
+		}
 	}
 	l.Begin(id)
 	row.Lower(l)
@@ -173,8 +212,25 @@ func (w *lowering) root(l *ops.Lowering, id ir.ID) stablehlo.Value {
 	return ops.Constant(w.b, num, n.Shape.DType)
 }
 
-// Value implements ops.Source.
-func (w *lowering) Value(id ir.ID) stablehlo.Value { return w.vals[id] }
+// Value implements ops.Source. A value that local ones are computed with is made one of them.
+func (w *lowering) Value(id ir.ID) stablehlo.Value {
+	v := w.vals[id]
+	if !w.inside || w.graph.Manual(id) {
+		return v
+	}
+	local, ok := w.entered[id]
+	if !ok {
+		local = ops.FullToShard(w.b, ops.Annotated(w.b, v, sharding.Everywhere), sharding.Everywhere)
+		w.entered[id] = local
+	}
+	return local
+}
+
+// Channel implements ops.Source.
+func (w *lowering) Channel() int64 {
+	w.channels++
+	return w.channels
+}
 
 // PackType is the pack that carries a number of type d.
 func PackType(d dtype.DType) dtype.DType {

@@ -13,6 +13,8 @@ type Source interface {
 	Value(id ir.ID) stablehlo.Value
 	// Argument is a 0-dim value of type d that carries a number as an argument of the program.
 	Argument(id ir.ID, d dtype.DType) stablehlo.Value
+	// Channel is a number that no other collective of the program has, 1 and up.
+	Channel() int64
 }
 
 // Lowering is what a row's Lower sees: the arguments by their position in the schema, with tensors as

@@ -38,6 +38,8 @@ func (p *params) Value(id ir.ID) value {
 	return p.given[id]
 }
 
+func (p *params) Channel() int64 { return 1 }
+
 func (p *params) Argument(id ir.ID, d dtype.DType) value {
 	n, _ := p.g.Number(id)
 	return Constant(p.b, n, d)

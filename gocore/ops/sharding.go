@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/sharding"
@@ -8,7 +9,8 @@ import (
 )
 
 // shardingRows are the ops of SPMD, in the order of the ir.Op constants from ir.OpAnnotate on. They are ops
-// of torch's namespace torch_go_xla.
+// of torch's namespace torch_go_xla. The groups of a collective are lists of device numbers, one behind the
+// other, of a size each.
 var shardingRows = []Row{
 	{Name: "torch_go_xla::annotate", Schema: "(Tensor self, str sharding) -> Tensor", Internal: true,
 		Infer: func(c *Ctx) error {
@@ -16,18 +18,126 @@ var shardingRows = []Row{
 			if err == nil {
 				err = s.Markable()
 			}
+			if err == nil && c.Graph.Manual(c.ID(0)) {
+				err = ErrLocal
+			}
 			if err != nil {
 				return err
 			}
 			return c.ReturnLike(c.In(0))
 		},
-		Lower: func(l *Lowering) { l.Return(sharded(l.B, l.In(0), l.Text(1))) }},
+		Lower: func(l *Lowering) { l.Return(Annotated(l.B, l.In(0), l.sharding(1))) }},
+	{Name: "torch_go_xla::shard_to_full", Schema: "(Tensor self, str sharding, int[] size) -> Tensor", Internal: true,
+		Infer: func(c *Ctx) error {
+			local, size := c.In(0), c.Ints(2)
+			if _, err := c.even(1, size, local.Dims); err != nil {
+				return err
+			}
+			return c.Return(local.DType, size...)
+		},
+		Lower: func(l *Lowering) { l.Return(ShardToFull(l.B, l.In(0), l.sharding(1), l.Out(0))) }},
+	{Name: "torch_go_xla::full_to_shard", Schema: "(Tensor self, str sharding) -> Tensor", Internal: true,
+		Infer: func(c *Ctx) error {
+			s := c.In(0)
+			if c.Graph.Manual(c.ID(0)) {
+				return errs.New(errs.Value, "full_to_shard: this tensor has a value of its own on each device already")
+			}
+			sh, err := c.even(1, s.Dims, nil)
+			if err != nil {
+				return err
+			}
+			return c.Return(s.DType, sh.Local(s.Dims)...)
+		},
+		Lower: func(l *Lowering) {
+			sh := l.sharding(1)
+			l.Return(FullToShard(l.B, Annotated(l.B, l.In(0), sh), sh))
+		}},
+	{Name: "torch_go_xla::all_reduce", Schema: "(Tensor self, str op, int[] groups, int size) -> Tensor", Internal: true,
+		Infer: func(c *Ctx) error {
+			if err := c.groups(2); err != nil {
+				return err
+			}
+			if _, err := folding(c.Text(1), c.In(0).DType); err != nil {
+				return err
+			}
+			return c.ReturnLike(c.In(0))
+		},
+		Lower: func(l *Lowering) {
+			fold, _ := folding(l.Text(1), l.Shape(0).DType)
+			l.Return(l.averaged(l.B.AllReduce([]value{l.In(0)}, l.groups(2), combined(fold))[0], 1, 3))
+		}},
+	{Name: "torch_go_xla::all_gather", Schema: "(Tensor self, int dim, int[] groups, int size) -> Tensor", Internal: true,
+		Infer: func(c *Ctx) error {
+			if err := c.groups(2); err != nil {
+				return err
+			}
+			return c.resized(1, -1, 3)
+		},
+		Lower: func(l *Lowering) {
+			x := l.In(0)
+			l.Return(l.B.AllGather(x, l.dim(1, x), l.Int(3), l.groups(2)))
+		}},
+	{Name: "torch_go_xla::reduce_scatter", Schema: "(Tensor self, str op, int dim, int[] groups, int size) -> Tensor", Internal: true,
+		Infer: func(c *Ctx) error {
+			if err := c.groups(3); err != nil {
+				return err
+			}
+			if _, err := folding(c.Text(1), c.In(0).DType); err != nil {
+				return err
+			}
+			return c.resized(-1, 2, 4)
+		},
+		Lower: func(l *Lowering) {
+			x := l.In(0)
+			fold, _ := folding(l.Text(1), x.DType())
+			l.Return(l.averaged(l.B.ReduceScatter(x, l.dim(2, x), l.Int(4), l.groups(3), combined(fold)), 1, 4))
+		}},
+	{Name: "torch_go_xla::all_to_all", Schema: "(Tensor self, int split_dim, int concat_dim, int[] groups, int size) -> Tensor", Internal: true,
+		Infer: func(c *Ctx) error {
+			if err := c.groups(3); err != nil {
+				return err
+			}
+			return c.resized(2, 1, 4)
+		},
+		Lower: func(l *Lowering) {
+			x := l.In(0)
+			l.Return(l.B.AllToAll(x, l.dim(1, x), l.dim(2, x), l.Int(4), l.groups(3)))
+		}},
+	{Name: "torch_go_xla::collective_permute", Schema: "(Tensor self, int[] pairs) -> Tensor", Internal: true,
+		Infer: func(c *Ctx) error {
+			if err := c.pairs(1); err != nil {
+				return err
+			}
+			return c.ReturnLike(c.In(0))
+		},
+		Lower: func(l *Lowering) {
+			flat := l.Ints(1)
+			pairs := make([][2]int64, len(flat)/2)
+			for i := range pairs {
+				pairs[i] = [2]int64{flat[2*i], flat[2*i+1]}
+			}
+			l.Return(l.B.CollectivePermute(l.In(0), pairs, l.Src.Channel()))
+		}},
+	{Name: "torch_go_xla::partition_id", Schema: "(Tensor like) -> Tensor", Internal: true, ShapeOnly: []int{0},
+		Infer: func(c *Ctx) error {
+			if c.Partitions == 0 {
+				return ErrNoSPMD
+			}
+			return c.Return(dtype.I64)
+		},
+		Lower: func(l *Lowering) { l.Return(l.B.Convert(l.B.PartitionId(), dtype.I64)) }},
 }
+
+// The errors of sharding without SPMD, and of sharding a local value.
+var (
+	ErrNoSPMD = errs.New(errs.Runtime, "sharding needs SPMD: call use_spmd() first")
+	ErrLocal  = errs.New(errs.Value, "this tensor has a value of its own on each device and cannot be sharded; shard_to_full makes one value of them")
+)
 
 // sharding is a str argument as a sharding of an array of dimensions dims.
 func (c *Ctx) sharding(i int, dims []int64) (*sharding.Sharding, error) {
 	if c.Partitions == 0 {
-		return nil, errs.New(errs.Runtime, "sharding needs SPMD: call use_spmd() first")
+		return nil, ErrNoSPMD
 	}
 	s, err := sharding.Parse(c.Text(i))
 	if err != nil {
@@ -36,9 +146,179 @@ func (c *Ctx) sharding(i int, dims []int64) (*sharding.Sharding, error) {
 	return s, s.Check(c.Partitions, dims)
 }
 
-// sharded is x with the sharding that a text says.
-func sharded(b *stablehlo.Builder, x value, text string) value {
-	out := b.CustomCall("Sharding", []value{x}, []*shape.Shape{x.Shape()},
-		stablehlo.CustomCallOptions{Attrs: []stablehlo.Attr{stablehlo.Sharding(text)}})
-	return out[0]
+// even is a str argument as a sharding that divides dims into equal parts, of dimensions local unless nil.
+func (c *Ctx) even(i int, dims, local []int64) (*sharding.Sharding, error) {
+	s, err := c.sharding(i, dims)
+	if err == nil {
+		err = s.Markable()
+	}
+	if err != nil {
+		return nil, err
+	}
+	part := s.Local(dims)
+	for k, n := range part {
+		if s.Kind == sharding.Tiled && n*s.Tiles[k] != dims[k] {
+			return nil, errs.New(errs.Value, "sharding %s does not divide dimension %d of a tensor of sizes %s into equal parts", s, k, shape.TorchDims(dims))
+		}
+	}
+	if local != nil && shape.Of(dtype.F32, part) != shape.Of(dtype.F32, local) {
+		return nil, errs.New(errs.Value, "local values of sizes %s do not make a tensor of sizes %s sharded %s, whose parts have sizes %s",
+			shape.TorchDims(local), shape.TorchDims(dims), s, shape.TorchDims(part))
+	}
+	return s, nil
+}
+
+// groups checks the groups of a collective, argument i with their size behind it: every device is in one.
+func (c *Ctx) groups(i int) error {
+	if c.Partitions == 0 {
+		return ErrNoSPMD
+	}
+	flat, size := c.Ints(i), c.Int(i+1)
+	seen := make([]bool, c.Partitions)
+	for _, d := range flat {
+		if d < 0 || d >= int64(c.Partitions) || seen[d] {
+			return errs.New(errs.Value, "the groups %v do not name each of %d devices once", flat, c.Partitions)
+		}
+		seen[d] = true
+	}
+	if len(flat) != c.Partitions || size < 1 || int64(len(flat))%size != 0 {
+		return errs.New(errs.Value, "groups of %d devices, %v, do not divide %d devices", size, flat, c.Partitions)
+	}
+	return nil
+}
+
+// pairs checks the pairs of a collective permute: each device sends and receives once at most.
+func (c *Ctx) pairs(i int) error {
+	if c.Partitions == 0 {
+		return ErrNoSPMD
+	}
+	flat := c.Ints(i)
+	ok := len(flat)%2 == 0
+	seen := make([]bool, 2*c.Partitions)
+	for k, d := range flat {
+		if ok = ok && d >= 0 && d < int64(c.Partitions) && !seen[2*d+int64(k%2)]; ok {
+			seen[2*d+int64(k%2)] = true
+		}
+	}
+	if !ok {
+		return errs.New(errs.Value, "the pairs %v do not name each of %d devices as source and as target once at most", flat, c.Partitions)
+	}
+	return nil
+}
+
+// resized returns the operand's shape with the dimension that argument grow names multiplied by the size of
+// the groups, and the one that argument shrink names divided; -1 is no argument.
+func (c *Ctx) resized(grow, shrink, size int) error {
+	s, n := c.In(0), c.Int(size)
+	dims := append([]int64(nil), s.Dims...)
+	if len(dims) == 0 {
+		return errs.New(errs.Runtime, "a collective along a dimension needs a tensor that has one")
+	}
+	if shrink >= 0 {
+		d, err := c.Dim(c.Int(shrink), len(dims))
+		if err != nil {
+			return err
+		}
+		if dims[d]%n != 0 {
+			return errs.New(errs.Runtime, "dimension %d of a tensor of sizes %s does not divide by %d devices", d, shape.TorchDims(s.Dims), n)
+		}
+		dims[d] /= n
+	}
+	if grow >= 0 {
+		d, err := c.Dim(c.Int(grow), len(dims))
+		if err != nil {
+			return err
+		}
+		dims[d] *= n
+	}
+	return c.Return(s.DType, dims...)
+}
+
+// folding is the fold of a collective by torch's name of it; "avg" folds as "sum".
+func folding(name string, d dtype.DType) (func(b *stablehlo.Builder, x, y value) value, error) {
+	switch name {
+	case "sum":
+		return (*stablehlo.Builder).Add, nil
+	case "avg":
+		if d.IsFloat() || d.IsComplex() {
+			return (*stablehlo.Builder).Add, nil
+		}
+		return nil, errs.New(errs.Runtime, "an average of %s values is not one", d.Torch())
+	case "product":
+		return (*stablehlo.Builder).Multiply, nil
+	case "min":
+		return (*stablehlo.Builder).Minimum, nil
+	case "max":
+		return (*stablehlo.Builder).Maximum, nil
+	case "band", "bor":
+		if d != dtype.Bool {
+			return nil, errs.New(errs.NotImpl, "XLA's collectives fold by %q for bool only, not for %s", name, d.Torch())
+		}
+		if name == "band" {
+			return (*stablehlo.Builder).And, nil
+		}
+		return (*stablehlo.Builder).Or, nil
+	}
+	return nil, errs.New(errs.Value, "a collective cannot fold by %q: want sum, avg, product, min, max, band or bor", name)
+}
+
+func combined(fold func(b *stablehlo.Builder, x, y value) value) stablehlo.Combiner {
+	return func(b *stablehlo.Builder, x, y []value) []value { return []value{fold(b, x[0], y[0])} }
+}
+
+// averaged divides a sum by the size of the groups if argument op says "avg".
+func (l *Lowering) averaged(v value, op, size int) value {
+	if l.Text(op) != "avg" {
+		return v
+	}
+	return l.B.Divide(v, l.B.ConstLike(v, float64(l.Int(size))))
+}
+
+// groups is argument i, a flat list with the size of the groups behind it, as groups of partitions.
+func (l *Lowering) groups(i int) stablehlo.Groups {
+	flat, size := l.Ints(i), l.Int(i+1)
+	g := stablehlo.Groups{Channel: l.Src.Channel(), GlobalIDs: true}
+	for ; len(flat) > 0; flat = flat[size:] {
+		g.Replica = append(g.Replica, flat[:size])
+	}
+	return g
+}
+
+// dim is argument i as a dimension of x, counted from the front.
+func (l *Lowering) dim(i int, x value) int64 {
+	d := l.Int(i)
+	if d < 0 {
+		d += int64(x.Rank())
+	}
+	return d
+}
+
+// sharding is argument i, which the shape rule has checked.
+func (l *Lowering) sharding(i int) *sharding.Sharding {
+	s, err := sharding.Parse(l.Text(i))
+	if err != nil {
+		l.B.Failf("sharding", nil, "%v", err)
+		return sharding.Everywhere
+	}
+	return s
+}
+
+// Annotated is x with a sharding.
+func Annotated(b *stablehlo.Builder, x value, sh *sharding.Sharding) value {
+	return place(b, "Sharding", x, x.Shape(), sh)
+}
+
+// FullToShard is the local values of x, which has the sharding sh.
+func FullToShard(b *stablehlo.Builder, x value, sh *sharding.Sharding) value {
+	return place(b, "SPMDFullToShardShape", x, shape.Of(x.DType(), sh.Local(x.Dims())), sharding.PerDevice)
+}
+
+// ShardToFull is one value of the local values x, sharded sh.
+func ShardToFull(b *stablehlo.Builder, x value, sh *sharding.Sharding, full *shape.Shape) value {
+	return place(b, "SPMDShardToFullShape", Annotated(b, x, sharding.PerDevice), full, sh)
+}
+
+func place(b *stablehlo.Builder, target string, x value, out *shape.Shape, sh *sharding.Sharding) value {
+	return b.CustomCall(target, []value{x}, []*shape.Shape{out},
+		stablehlo.CustomCallOptions{Attrs: []stablehlo.Attr{stablehlo.Sharding(sh.String())}})[0]
 }

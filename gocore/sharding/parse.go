@@ -131,11 +131,11 @@ func order(text string) (devices []int64, why string) {
 		}
 		perm = given
 	}
-	return transposed(dims, perm), ""
+	return Iota(dims, perm), ""
 }
 
-// transposed lists the numbers of a row-major array of dims in the order of its transpose.
-func transposed(dims, perm []int64) []int64 {
+// Iota lists the numbers of a row-major array of dims, 0 and up, in the order of its transpose.
+func Iota(dims, perm []int64) []int64 {
 	stride := shape.Contiguous(nil, dims)
 	out := []int64{0}
 	for _, p := range perm {

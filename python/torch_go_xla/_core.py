@@ -208,6 +208,14 @@ class NativeCore:
         words = array.array("q", addresses)
         call(_raw.bindings_SetShards, handle, words.buffer_info()[0], len(words))
 
+    def watch(self) -> None:
+        """Remember the programs that run from now on, until `collectives`."""
+        _raw.bindings_Watch()
+
+    def collectives(self) -> list[list[dict[str, Any]]]:
+        """Return the collectives of each program that has run since `watch`."""
+        return list(json.loads(call(_raw.bindings_Collectives)))
+
     def describe(self, handle: int) -> dict[str, Any]:
         """Return the state of a storage."""
         return dict(json.loads(call(_raw.bindings_Describe, handle)))

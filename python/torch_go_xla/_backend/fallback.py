@@ -19,8 +19,9 @@ import torch
 from torch.utils._pytree import tree_map
 
 from . import schema as schemas
+from . import spmd
 from .core import device_index, is_xla, native
-from .errors import ForkedProcessError
+from .errors import ForkedProcessError, NotLoweredError
 
 # Decompositions that would not do: into this very op's family, or into something that is worse than a copy.
 _NO_DECOMPOSITION = {
@@ -185,6 +186,10 @@ def on_cpu(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     schema = schema_of(op)
     if any(r.alias and not r.write for r in schema.returns):
         raise NotImplementedError(f"{op} returns a view, and has no kernel for xla")
+    if spmd.any_manual((args, kwargs)):
+        raise NotLoweredError(
+            f"{op} has no lowering for xla, and the CPU cannot run it: a tensor has a value of its own on each device"
+        )
     _note(op)
     device = _device_of(args, kwargs)
     copies: dict[int, torch.Tensor] = {}  # one for each tensor, so that what was one stays one

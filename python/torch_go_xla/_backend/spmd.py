@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from .core import is_xla, native, scalar_type
 from .transfer import resolved
@@ -101,27 +102,30 @@ def clear_(t: torch.Tensor) -> None:
 def sharding_of(t: torch.Tensor) -> str:
     """Return the sharding of a tensor: the one it was given, after a sync the real one; "" where there is none.
 
-    A value that is on every device without having been told so counts as not sharded; so does a view of a part.
+    A value that is on every device without having been told so counts as not sharded; so does a view of a part, or with
+    other sizes than the value had when it was sharded.
     """
-    t = _checked(t)
+    state = _state(_checked(t))
+    return "" if state is None else str(state.get("sharding", ""))
+
+
+def _state(t: torch.Tensor) -> dict[str, Any] | None:
+    """Return the state of a tensor's storage if the tensor is its value as it stands, None for any other view."""
     core = native()
     if not core.fast.is_full(t):
-        return ""
+        return None
     state = core.describe(core.fast.handle(t))
-    return str(state.get("sharding", ""))
+    return state if state.get("dims", list(t.shape)) == list(t.shape) else None
 
 
 # ---- shards ----
 
 
-def _whole(t: torch.Tensor) -> torch.Tensor:
-    t = resolved(_checked(t).detach())
-    return t if native().fast.is_full(t) else t.clone(memory_format=torch.contiguous_format)
-
-
 def shards(t: torch.Tensor) -> list[Shard]:
     """Return what each device holds of a tensor, after a sync; RuntimeError without SPMD."""
-    t = _whole(t)
+    t = resolved(_checked(t).detach())
+    if _state(t) is None:
+        t = t.clone(memory_format=torch.contiguous_format)
     core = native()
     handle = core.fast.handle(t)
     found = core.shards(handle)
@@ -142,8 +146,8 @@ def set_shards_(t: torch.Tensor, local: Sequence[torch.Tensor]) -> None:
     """
     t = _checked(t).detach()
     core = native()
-    if not core.fast.is_full(t):
-        raise RuntimeError("set_shards_ needs a contiguous tensor that is all of its storage")
+    if _state(t) is None:
+        raise RuntimeError("set_shards_ needs a tensor that is all of its storage, and no view of it with other sizes")
     handle = core.fast.handle(t)
     found = core.shards(handle)
     if len(local) != len(found):
@@ -153,6 +157,84 @@ def set_shards_(t: torch.Tensor, local: Sequence[torch.Tensor]) -> None:
         if list(x.shape) != list(s["size"]):
             raise ValueError(f"device {s['device']} holds a shard of sizes {s['size']}, not {list(x.shape)}")
     core.set_shards(handle, [x.data_ptr() for x in held])
+
+
+# ---- local values ----
+#
+# A manual tensor has a value of its own on each device, and the sizes of that. What is computed of one is one too;
+# other tensors that take part have the same value on every device. Reading a manual tensor gives device 0's value.
+
+
+def full_to_shard(t: torch.Tensor, sharding: str) -> torch.Tensor:
+    """Return a manual tensor whose value on each device is the part of t that the device holds with a sharding.
+
+    ValueError if the sharding does not divide the sizes into equal parts, or if t is manual.
+    """
+    return _ops.full_to_shard(_checked(t), sharding)  # type: ignore[no-any-return]
+
+
+def shard_to_full(t: torch.Tensor, sharding: str, size: Sequence[int]) -> torch.Tensor:
+    """Return the tensor of some sizes whose parts, with a sharding, are the values of t on the devices.
+
+    A tensor that is not manual stands for the same part on every device. Where several devices hold the same part,
+    their values must agree. ValueError if the sizes of t are not those of the parts.
+    """
+    return _ops.shard_to_full(_checked(t), sharding, tuple(size))  # type: ignore[no-any-return]
+
+
+def is_manual(t: torch.Tensor) -> bool:
+    """Tell whether a tensor has a value of its own on each device."""
+    core = native()
+    return is_xla(t) and core.describe(core.fast.handle(t)).get("sharding") == "{manual}"
+
+
+def any_manual(tree: Any) -> bool:
+    """Tell whether there is a manual tensor in nested arguments."""
+    return is_spmd() and any(isinstance(x, torch.Tensor) and is_manual(x) for x in tree_leaves(tree))
+
+
+# ---- collectives on local values ----
+#
+# `groups` lists the devices that exchange values with each other, every device in one of the groups, all groups of one
+# size. `op` is sum, avg, product, min, max, or for bools band or bor. Results are manual tensors. ValueError for groups
+# or an op that cannot be; RuntimeError for sizes that do not divide.
+
+
+def _flat(groups: Sequence[Sequence[int]]) -> tuple[list[int], int]:
+    size = len(groups[0]) if groups else 0
+    if any(len(g) != size for g in groups):
+        raise ValueError(f"groups of one size are needed, got {[list(g) for g in groups]}")
+    return [d for g in groups for d in g], size
+
+
+def all_reduce(t: torch.Tensor, op: str, groups: Sequence[Sequence[int]]) -> torch.Tensor:
+    """Return on each device the values of its group, folded."""
+    return _ops.all_reduce(_checked(t), op, *_flat(groups))  # type: ignore[no-any-return]
+
+
+def all_gather(t: torch.Tensor, dim: int, groups: Sequence[Sequence[int]]) -> torch.Tensor:
+    """Return on each device the values of its group, one after the other along a dimension."""
+    return _ops.all_gather(_checked(t), dim, *_flat(groups))  # type: ignore[no-any-return]
+
+
+def reduce_scatter(t: torch.Tensor, op: str, dim: int, groups: Sequence[Sequence[int]]) -> torch.Tensor:
+    """Return on each device its part, along a dimension, of the values of its group folded."""
+    return _ops.reduce_scatter(_checked(t), op, dim, *_flat(groups))  # type: ignore[no-any-return]
+
+
+def all_to_all(t: torch.Tensor, split_dim: int, concat_dim: int, groups: Sequence[Sequence[int]]) -> torch.Tensor:
+    """Return on each device the parts along split_dim that its group has for it, joined along concat_dim."""
+    return _ops.all_to_all(_checked(t), split_dim, concat_dim, *_flat(groups))  # type: ignore[no-any-return]
+
+
+def collective_permute(t: torch.Tensor, pairs: Sequence[tuple[int, int]]) -> torch.Tensor:
+    """Return on the second device of each pair the value of the first; zeros on a device that is the second of none."""
+    return _ops.collective_permute(_checked(t), [d for pair in pairs for d in pair])  # type: ignore[no-any-return]
+
+
+def partition_id(like: torch.Tensor) -> torch.Tensor:
+    """Return on each device its number, a 0-dim int64 tensor."""
+    return _ops.partition_id(_checked(like))  # type: ignore[no-any-return]
 
 
 def _checked(t: torch.Tensor) -> torch.Tensor:

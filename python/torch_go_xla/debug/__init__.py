@@ -1,1 +1,5 @@
-"""Looking at what happens: metrics, graphs, recompilations."""
+"""Looking at what happens: metrics, graphs, recompilations, collectives."""
+
+from .communication import Collective, collectives
+
+__all__ = ["Collective", "collectives"]

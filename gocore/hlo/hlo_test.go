@@ -1,0 +1,127 @@
+package hlo
+
+import (
+	"encoding/binary"
+	"fmt"
+	"reflect"
+	"testing"
+)
+
+// message writes fields: a number, text, another message, or []int64 for packed numbers.
+func message(parts ...any) []byte {
+	var m []byte
+	for i := 0; i < len(parts); i += 2 {
+		number := uint64(parts[i].(int))
+		switch v := parts[i+1].(type) {
+		case int:
+			m = binary.AppendUvarint(binary.AppendUvarint(m, number<<3), uint64(v))
+			continue
+		case string:
+			m = bytesField(m, number, []byte(v))
+		case []byte:
+			m = bytesField(m, number, v)
+		case []int64:
+			var packed []byte
+			for _, x := range v {
+				packed = binary.AppendUvarint(packed, uint64(x))
+			}
+			m = bytesField(m, number, packed)
+		}
+	}
+	return m
+}
+
+func bytesField(m []byte, number uint64, v []byte) []byte {
+	return append(binary.AppendUvarint(binary.AppendUvarint(m, number<<3|2), uint64(len(v))), v...)
+}
+
+func TestResults(t *testing.T) {
+	rows := message(shardingType, typeOther, shardingTiles, []int64{4, 1}, shardingIota, []int64{4}, shardingTranspose, []int64{0})
+	for _, tc := range []struct {
+		name     string
+		sharding []byte
+		want     string
+	}{
+		{"one", rows, "[{devices=[4,1]<=[4]}]"},
+		{"replicated", nil, "[{replicated}]"},
+		{"maximal", message(shardingType, typeMaximal, shardingDevices, []int64{2}), "[{maximal device=2}]"},
+		{"tuple", message(shardingType, typeTuple, shardingTuple, rows, shardingTuple, "",
+			shardingTuple, message(shardingType, typeOther, shardingTiles, []int64{2, 1, 2}, shardingDevices, []int64{0, 1, 2, 3}, shardingPartial, 1),
+			shardingTuple, message(shardingType, typeOther, shardingTiles, []int64{2, 2}, shardingSubgroups, []int64{0}, shardingIota, []int64{2, 2}, shardingTranspose, []int64{1, 0})),
+			"[{devices=[4,1]<=[4]} {replicated} {devices=[2,1,2]<=[4] last_tile_dim_replicate} {devices=[2,2]0,2,1,3 last_tile_dim_replicate}]"},
+	} {
+		got, err := Results(message(1, "name", moduleSharding, tc.sharding, 20, 7))
+		if err != nil || fmt.Sprint(got) != tc.want {
+			t.Errorf("%s: %v, %v", tc.name, got, err)
+		}
+	}
+	for _, bad := range [][]byte{nil, message(1, "name"),
+		message(moduleSharding, message(shardingType, typeOther, shardingTiles, []int64{4, 1})),
+		message(moduleSharding, message(shardingType, typeOther, shardingTiles, []int64{1, 4}, shardingSubgroups, []int64{4}, shardingIota, []int64{4}, shardingTranspose, []int64{0}))} {
+		if got, err := Results(bad); err == nil {
+			t.Errorf("%x: %v", bad, got)
+		}
+	}
+}
+
+func TestModule(t *testing.T) {
+	m := message(1, "name")
+	if got, err := Module(m, "hlo"); err != nil || string(got) != string(m) {
+		t.Error(got, err)
+	}
+	if got, err := Module(message(1, m, 2, "config"), "hlo_with_config"); err != nil || string(got) != string(m) {
+		t.Error(got, err)
+	}
+	for _, format := range []string{"mlir", "hlo_with_config"} {
+		if _, err := Module(nil, format); err == nil {
+			t.Errorf("%s can be read", format)
+		}
+	}
+}
+
+func TestCollectives(t *testing.T) {
+	f32 := message(shapeType, 11, shapeDims, []int64{8, 4})
+	op := func(kind string, shape []byte, more ...any) []byte {
+		return message(append([]any{1, "name", instructionOpcode, kind, instructionShape, shape}, more...)...)
+	}
+	iota := message(iotaGroups, 2, iotaSize, 2, iotaDims, []int64{2, 2}, iotaTranspose, []int64{1, 0})
+	module := message(1, "name", moduleComputations, message(
+		computationInstructions, op("add", f32),
+		computationInstructions, op("all-reduce", message(shapeType, 13, shapeTuple, f32, shapeTuple, message(shapeType, 16)),
+			instructionGroups, message(groupIDs, []int64{0, 1}), instructionGroups, message(groupIDs, []int64{2, 3})),
+		computationInstructions, op("all-gather", f32, instructionDeviceList, message(deviceListIota, iota)),
+	), moduleComputations, message(
+		computationInstructions, op("all-gather-start", message(shapeType, 13, shapeTuple, message(shapeType, 11, shapeDims, []int64{2, 4}), shapeTuple, f32),
+			instructionIotaList, iota),
+		computationInstructions, op("all-gather-done", f32),
+		computationInstructions, op("collective-permute", f32, instructionPairs, message(2, 1), instructionPairs, message(1, 1)),
+		computationInstructions, op("reduce-scatter", f32, instructionDeviceList, message(deviceListGroups, message(groupIDs, []int64{1, 0}))),
+	))
+	want := []Collective{
+		{"all-reduce", []string{"f32[8,4]", "bf16[]"}, 130, [][]int64{{0, 1}, {2, 3}}},
+		{"all-gather", []string{"f32[8,4]"}, 128, [][]int64{{0, 2}, {1, 3}}},
+		{"all-gather", []string{"f32[8,4]"}, 128, [][]int64{{0, 2}, {1, 3}}},
+		{"collective-permute", []string{"f32[8,4]"}, 128, [][]int64{{0, 1}, {1, 0}}},
+		{"reduce-scatter", []string{"f32[8,4]"}, 128, [][]int64{{1, 0}}},
+	}
+	got := Collectives(module)
+	if len(got) != len(want) {
+		t.Fatalf("%+v", got)
+	}
+	for i := range want {
+		if !reflect.DeepEqual(got[i], want[i]) {
+			t.Errorf("%+v\nwant %+v", got[i], want[i])
+		}
+	}
+}
+
+// FuzzModule reads any bytes without harm.
+func FuzzModule(f *testing.F) {
+	f.Add(message(moduleSharding, message(shardingType, typeOther, shardingTiles, []int64{4, 1}, shardingIota, []int64{4}, shardingTranspose, []int64{0})))
+	f.Add(message(moduleComputations, message(computationInstructions, message(instructionOpcode, "all-reduce", instructionShape, message(shapeType, 11)))))
+	f.Fuzz(func(_ *testing.T, m []byte) {
+		_, _ = Results(m)
+		Collectives(m)
+		_, _ = Module(m, "hlo_with_config")
+	})
+}

@@ -1,0 +1,48 @@
+"""What the devices say to each other: the collectives of compiled programs::
+
+from torch_go_xla import debug
+for c in debug.collectives(step):
+    print(c)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .._core import core as _native
+
+
+@dataclass(frozen=True)
+class Collective:
+    """One exchange of data between devices, as the compiler left it."""
+
+    kind: str  # all-reduce, all-gather, reduce-scatter, all-to-all, collective-permute, …
+    shapes: tuple[str, ...]  # of the results on one device, "f32[8,4]"; several where the compiler has combined some
+    bytes: int  # of the results on one device
+    groups: tuple[tuple[int, ...], ...]  # who exchanges with whom, () for everybody; for a permute, source and target
+
+    def __str__(self) -> str:
+        groups = " ".join(f"[{','.join(map(str, g))}]" for g in self.groups) or "everybody"
+        return f"{self.kind} {' '.join(self.shapes)} ({self.bytes} bytes) among {groups}"
+
+
+def collectives(step: Callable[[], Any]) -> list[Collective]:
+    """Run a step, sync, and return the collectives of the programs that it ran, in the order of the programs.
+
+    What is recorded before is computed first and does not count. What the step raises is raised.
+    """
+    _native.open()
+    _native.sync_all(-1, False)
+    _native.watch()
+    try:
+        step()
+        _native.sync_all(-1, False)
+    finally:
+        found = _native.collectives()
+    return [
+        Collective(c["kind"], tuple(c["shapes"] or ()), c["bytes"], tuple(tuple(g) for g in c["groups"] or ()))
+        for program in found
+        for c in program
+    ]
