@@ -59,6 +59,25 @@ func WaitDevice(dev, ms int64) (bool, error) {
 	return flag(engine.Default.Wait(int(dev), time.Duration(ms)*time.Millisecond))
 }
 
+// Capture makes the recorded computation repeatable and returns its number, 0 if it cannot be: the
+// storages whose n handles lie at args are its arguments, the m at outs its results; with state, all
+// others that it reads or writes belong to it. digest points to a word that takes what tells two
+// recordings apart; see engine.Engine.Capture.
+func Capture(args, n, outs, m int64, state bool, digest int64) (int64, error) {
+	c, err := engine.Default.Capture(words(args, n), words(outs, m), state)
+	words(digest, 1)[0] = int64(c.Numbers)
+	return number(c.ID, err)
+}
+
+// Replay runs a captured computation on the n storages at args; the words at outs take the handles of its
+// m results. It is false if the computation has to be recorded again.
+func Replay(id, args, n, outs, m int64) (bool, error) {
+	return flag(engine.Default.Replay(id, words(args, n), words(outs, m)))
+}
+
+// DropReplay forgets a captured computation.
+func DropReplay(id int64) { engine.Default.DropReplay(id) }
+
 // Seed sets the random state of a device: the seed and how many ops have drawn from it.
 func Seed(dev, key, draws int64) (bool, error) {
 	return ok(engine.Default.Seed(int(dev), key, draws))

@@ -12,6 +12,7 @@ from pathlib import Path
 import null_device
 import pytest
 import torch
+
 import torch_go_xla
 import torch_go_xla.core.xla_model as xm
 from torch_go_xla.utils import checkpoint_file

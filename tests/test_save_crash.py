@@ -22,7 +22,9 @@ WARM = 3
 
 # Torch is imported once: each line of stdin is a path, for which a child saves one version after the other. The
 # child prints its process id when WARM versions have been on the disk.
-SAVER = f"WARM = {WARM}" + """
+SAVER = (
+    f"WARM = {WARM}"
+    + """
 import os, sys, torch
 for line in sys.stdin:
     if os.fork():
@@ -41,6 +43,7 @@ for line in sys.stdin:
         if version == WARM:
             print(os.getpid(), flush=True)
 """
+)
 
 
 @pytest.fixture

@@ -206,6 +206,35 @@ func (s *Store) leaf(c *Cell) ir.ID {
 	return c.Value
 }
 
+// LeafOf is the leaf of the current graph that is the storage's value, or was before the graph wrote the
+// storage; None if the graph does not read it.
+func (s *Store) LeafOf(h Handle) ir.ID {
+	c, err := s.Cell(h)
+	if err != nil || c.Epoch != s.traces[c.Dev].epoch {
+		return ir.None
+	}
+	switch c.State {
+	case Device:
+		return c.Value
+	case Pending:
+		return c.Origin
+	}
+	return ir.None
+}
+
+// Reached lists the storages of a device that the current graph reads or writes, in the order of their
+// slots, but for those of the list.
+func (s *Store) Reached(dev int32, but []Handle) (out []Handle) {
+	for i := range s.cells {
+		c := &s.cells[i]
+		h := makeHandle(uint32(i), c.gen)
+		if c.Dev == dev && (c.State == Pending || c.State == Device && s.LeafOf(h) != ir.None) && !slices.Contains(but, h) {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
 // AddLeaf records that the graph reads a buffer.
 func (t *Trace) AddLeaf(sh *shape.Shape, buf Buffer) ir.ID {
 	attr := [2]int64{int64(len(t.Leaves))}

@@ -307,7 +307,7 @@ func (t *Trace) dynamic(op ir.Op, in []ir.ID, starts, window []int64, out *shape
 		if window[i] == base[i] {
 			operands = append(operands, g.AddNumber(n, 0, true))
 		} else {
-			operands = append(operands, g.AddArgument(n))
+			operands = append(operands, g.AddArgument(n, 0))
 		}
 	}
 	t.operands = operands

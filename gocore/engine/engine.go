@@ -44,6 +44,7 @@ type Engine struct {
 	history   history
 	watching  bool       // see Watch
 	watched   []*program // with a reference each
+	replays   replays
 	// Run identifies the process in dumps and profiles.
 	Run uuid.UUID
 	// TakeDead fills dst with handles of storages that died and returns their number; the kernels'
@@ -63,6 +64,9 @@ type scratch struct {
 	dests []dest
 	dead  [256]uint64
 	slots []uint32
+
+	numbers []ir.Number
+	handles []alias.Handle
 }
 
 // Default is the process's engine.

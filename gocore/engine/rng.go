@@ -13,10 +13,10 @@ type seed struct{ key, draws uint64 }
 // key appends the random key of an op: two numbers that are always arguments of the program.
 func (e *Engine) key(t *alias.Trace, dev int32) {
 	s := &e.seeds[dev]
-	for _, x := range [2]uint64{s.key, s.draws} {
+	for i, x := range [2]uint64{s.key, s.draws} {
 		n := ir.Number{Type: dtype.I64, I: int64(x)}
 		e.scratch.words = append(e.scratch.words, ir.Tag(ir.KInt, 0))
-		e.scratch.in = append(e.scratch.in, t.Graph.AddArgument(n))
+		e.scratch.in = append(e.scratch.in, t.Graph.AddArgument(n, [2]ir.Flags{ir.RandomKey, ir.RandomDraw}[i]))
 	}
 	s.draws++
 }

@@ -127,8 +127,11 @@ func (e *Engine) launch(d *runtime.Device, t *alias.Trace, p *program) *runtime.
 		l.Args[i] = t.Leaves[place].Buf.(*runtime.Buffer)
 		t.Leaves[place].Buf = nil
 	}
-	for _, dt := range p.packs {
-		l.Packs = append(l.Packs, e.pack(&t.Graph, dt))
+	if len(p.packs) > 0 {
+		numbers := e.numbers(&t.Graph)
+		for _, dt := range p.packs {
+			l.Packs = append(l.Packs, pack(numbers, dt))
+		}
 	}
 	l.NewOuts(d, p.results, p.shardings)
 	start := time.Now()
@@ -139,17 +142,27 @@ func (e *Engine) launch(d *runtime.Device, t *alias.Trace, p *program) *runtime.
 	return l
 }
 
-// pack is the vector of the plan's numbers in one type.
-func (e *Engine) pack(g *ir.Graph, d dtype.DType) runtime.Pack {
-	n := len(e.plan.Scalars)
+// numbers are the values of the plan's arguments that are numbers, good until the next call.
+func (e *Engine) numbers(g *ir.Graph) []ir.Number {
+	out := e.scratch.numbers[:0]
+	for _, id := range e.plan.Scalars {
+		n, _ := g.Number(id)
+		out = append(out, n)
+	}
+	e.scratch.numbers = out
+	return out
+}
+
+// pack is the vector of numbers in one type.
+func pack(numbers []ir.Number, d dtype.DType) runtime.Pack {
+	n := len(numbers)
 	p := runtime.Pack{Type: d, N: n}
 	if d == dtype.F32 {
 		p.Data = make([]uint64, (n+1)/2)
 	} else {
 		p.Data = make([]uint64, n)
 	}
-	for i, id := range e.plan.Scalars {
-		num, _ := g.Number(id)
+	for i, num := range numbers {
 		switch d {
 		case dtype.F32:
 			p.Data[i/2] |= uint64(math.Float32bits(float32(num.Float()))) << (32 * (i % 2))

@@ -75,6 +75,10 @@ const (
 	// Manual marks a local value: one of its own on each device of SPMD. What is computed of a local value
 	// is one too.
 	Manual
+	// RandomKey marks an argument that is the seed of the random state.
+	RandomKey
+	// RandomDraw marks an argument that is the number of draws from it.
+	RandomDraw
 )
 
 // Node is one slot. Its operands and attribute words lie in the graph's side arenas.

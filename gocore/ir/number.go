@@ -114,8 +114,9 @@ func (g *Graph) Bake(id ID) {
 	n.Hash = h
 }
 
-// AddArgument appends a leaf for a number that is an argument of the program whatever its value is.
-func (g *Graph) AddArgument(n Number) ID {
+// AddArgument appends a leaf for a number that is an argument of the program whatever its value is. flags
+// say what it counts, 0 for nothing in particular.
+func (g *Graph) AddArgument(n Number, flags Flags) ID {
 	w := n.words()
-	return g.Add(OpScalar, nil, w[:], shape.Of(n.Type, nil), Param, 0)
+	return g.Add(OpScalar, nil, w[:], shape.Of(n.Type, nil), Param|flags, 0)
 }

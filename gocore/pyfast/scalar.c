@@ -81,11 +81,19 @@ static PyObject *wrapped_number(PyObject *self, PyObject *tensor, PyObject *type
   return NULL;
 }
 
+/* torch's list of overridable functions expects of every attribute of Tensor that it can be set. */
+static int set_wrapped_number(PyObject *self, PyObject *tensor, PyObject *value) {
+  (void)self, (void)tensor, (void)value;
+  PyErr_SetString(PyExc_AttributeError, "_wrapped_number cannot be set");
+  return -1;
+}
+
 static PyTypeObject wrapped_number_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "_goxlafast.WrappedNumber",
     .tp_basicsize = sizeof(PyObject),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_descr_get = wrapped_number,
+    .tp_descr_set = set_wrapped_number,
     .tp_doc = "Tensor._wrapped_number: the number of a CPU tensor without dimensions.",
 };
 

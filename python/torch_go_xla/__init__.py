@@ -21,12 +21,13 @@ from typing import Any
 
 import torch
 
-from . import _backend
+from . import _backend, _dynamo
 from ._core import core as _native
 from ._version import __version__
 
 _backend.install(_native)
 _native.fast.set_open(_native.open)
+_dynamo.install()
 
 from . import _XLAC  # noqa: E402 (needs the device installed)
 from ._backend.errors import (  # noqa: E402
@@ -37,6 +38,7 @@ from ._backend.errors import (  # noqa: E402
     OutOfMemoryError,
     XlaError,
 )
+from ._compile import compile  # noqa: E402
 
 __all__ = [
     "_XLAC",
@@ -47,6 +49,7 @@ __all__ = [
     "OutOfMemoryError",
     "XlaError",
     "__version__",
+    "compile",
     "device",
     "device_count",
     "devices",

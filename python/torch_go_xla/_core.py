@@ -169,6 +169,30 @@ class NativeCore:
         """Let go of the values of a snapshot."""
         _raw.bindings_DropSnapshot(snapshot)
 
+    def capture(self, arguments: Sequence[int], results: Sequence[int], state: bool) -> tuple[int, int]:
+        """Make what is recorded repeatable; return its number, 0 if it cannot be, and a digest of its numbers.
+
+        ``arguments`` and ``results`` are handles of storages. With ``state``, all other storages that it reads or
+        writes belong to it.
+        """
+        given, made, digest = (array.array("q", words) for words in (arguments, results, (0,)))
+        address = [a.buffer_info()[0] for a in (given, made, digest)]
+        id = call(_raw.bindings_Capture, address[0], len(given), address[1], len(made), state, address[2])
+        return int(id), digest[0]
+
+    def replay(self, id: int, arguments: array.array[int], results: array.array[int]) -> bool:
+        """Run a captured computation on other storages; ``results`` takes the handles of what it makes."""
+        a, r = arguments.buffer_info(), results.buffer_info()
+        return bool(call(_raw.bindings_Replay, id, a[0], a[1], r[0], r[1]))
+
+    def drop_replay(self, id: int) -> None:
+        """Forget a captured computation."""
+        _raw.bindings_DropReplay(id)
+
+    def syncs(self) -> int:
+        """Return how many graphs were synced."""
+        return self.counters().get("SyncTensorsGraph", 0)
+
     def copy(self, to: int, source: int) -> None:
         """Fill a storage from one of another device."""
         call(_raw.bindings_CopyDevice, to, source)
@@ -186,8 +210,6 @@ class NativeCore:
 
     def annotate(self, handle: int, scalar_type: int, sizes: Sequence[int], sharding: str) -> None:
         """Give the value of a storage a sharding; "" takes it away."""
-        import array
-
         dims = array.array("q", sizes)
         call(_raw.bindings_Annotate, handle, scalar_type, dims.buffer_info()[0], len(dims), sharding)
 
@@ -203,8 +225,6 @@ class NativeCore:
 
     def set_shards(self, handle: int, addresses: Sequence[int]) -> None:
         """Replace what each device holds of the value of a storage."""
-        import array
-
         words = array.array("q", addresses)
         call(_raw.bindings_SetShards, handle, words.buffer_info()[0], len(words))
 

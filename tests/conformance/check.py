@@ -14,11 +14,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
-import torch_go_xla
-import torch_go_xla.debug.metrics as metrics
 from torch.testing._internal.common_device_type import precisionOverride, toleranceOverride
 from torch.testing._internal.opinfo.core import DecorateInfo
 from torch.utils._pytree import tree_flatten
+
+import torch_go_xla
+import torch_go_xla.debug.metrics as metrics
 from torch_go_xla._backend import fallback
 
 from . import expectations

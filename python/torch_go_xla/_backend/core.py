@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -36,6 +37,21 @@ class Core(Protocol):
 
     def drop_snapshot(self, snapshot: int) -> None:
         """Let go of the values of a snapshot."""
+
+    def capture(self, arguments: Sequence[int], results: Sequence[int], state: bool) -> tuple[int, int]:
+        """Make what is recorded repeatable; return its number, 0 if it cannot be, and a digest of its numbers."""
+
+    def replay(self, id: int, arguments: array.array[int], results: array.array[int]) -> bool:
+        """Run a captured computation on other storages; False if it does not fit them."""
+
+    def drop_replay(self, id: int) -> None:
+        """Forget a captured computation."""
+
+    def sync(self, device: int, mark: bool = False) -> None:
+        """Compute what is recorded for a device."""
+
+    def syncs(self) -> int:
+        """Return how many graphs were synced."""
 
     def wait(self, device: int) -> None:
         """Wait until a device has done everything."""

@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
+	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
+)
+
+// TestReplay captures y = 2x, x += y on the null plugin's real arithmetic, and runs it again.
+func TestReplay(t *testing.T) {
+	e := open(t)
+	x := upload(t, e, []float32{1, 2}, 2)
+	out := make([]int64, 64)
+	record := func(w []int64) alias.Handle {
+		t.Helper()
+		if st, err := e.Trace(w, out); st != Done {
+			t.Fatal(st, err)
+		}
+		return alias.Handle(out[1])
+	}
+	y := record(call("mul.Tensor", []int64{dispNew}, x.whole(), float(2)))
+	record(call("add.Tensor", append([]int64{dispWrite}, x.whole()...), x.whole(), tensor{y, x.dims}.whole(), integer(1)))
+	c, err := e.Capture([]int64{int64(x.handle)}, []int64{int64(y)}, false)
+	if err != nil || c.ID == 0 {
+		t.Fatal(c, err)
+	}
+	if err := e.Sync(0); err != nil {
+		t.Fatal(err)
+	}
+	value := func(h alias.Handle) (v [2]float32) {
+		t.Helper()
+		if err := e.Fetch(h, unsafe.Pointer(&v), 8); err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	if got := value(x.handle); got != [2]float32{3, 6} {
+		t.Error("the recorded call gives", got)
+	}
+	programs := e.CachedPrograms()
+	outs := make([]int64, 1)
+	ok, err := e.Replay(c.ID, []int64{int64(x.handle)}, outs)
+	if !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if got := value(x.handle); got != [2]float32{9, 18} {
+		t.Error("x after the replay is", got)
+	}
+	if got := value(alias.Handle(outs[0])); got != [2]float32{6, 12} {
+		t.Error("the replay's result is", got)
+	}
+	if got := value(y); got != [2]float32{2, 4} {
+		t.Error("the first result is now", got)
+	}
+	if n := e.CachedPrograms(); n != programs {
+		t.Error("the replay lowered another program")
+	}
+	longer := upload(t, e, []float32{1, 2, 3}, 3)
+	if ok, err := e.Replay(c.ID, []int64{int64(longer.handle)}, outs); ok || err != nil {
+		t.Error("a storage of another shape must be a miss, not", ok, err)
+	}
+	e.DropReplay(c.ID)
+	if _, err := e.Replay(c.ID, []int64{int64(x.handle)}, outs); err == nil {
+		t.Error("a dropped capture must be an error")
+	}
+	if listed := e.store.Reached(0, nil); len(listed) != 0 {
+		t.Error("nothing is recorded, but", listed, "are reached; leaf", ir.None)
+	}
+}

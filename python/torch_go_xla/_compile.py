@@ -1,0 +1,164 @@
+"""``torch_go_xla.compile``: a step that is recorded twice and then runs without being recorded."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, overload
+
+import torch
+from torch.utils import _pytree as pytree
+
+from ._backend.core import native
+from ._backend.replay import Recorded
+
+_PLAIN = (bool, int, float, str, type(None))
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """Yield the global names of a function's code and of the functions inside it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)
+
+
+def _reachable(function: Any) -> Iterator[Callable[[], Any]]:
+    """Yield, for every value that a function takes from outside, what gives that value now."""
+    while isinstance(function, functools.partial):
+        for value in (*function.args, *function.keywords.values()):
+            yield functools.partial(_itself, value)
+        function = function.func
+    if isinstance(function, types.MethodType | torch.nn.Module):
+        owner = function.__self__ if isinstance(function, types.MethodType) else function
+        yield functools.partial(_itself, owner)
+        for name in vars(owner):
+            yield functools.partial(vars(owner).get, name)
+        function = function.__func__ if isinstance(function, types.MethodType) else None
+    if not isinstance(function, types.FunctionType):
+        return
+    for cell in function.__closure__ or ():
+        yield functools.partial(getattr, cell, "cell_contents", None)
+    space = function.__globals__
+    for name in dict.fromkeys(_names(function.__code__)):
+        if name in space:
+            yield functools.partial(space.get, name)
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _state(value: Any) -> Hashable:
+    """Describe a value from outside as far as a replay depends on it."""
+    if isinstance(value, _PLAIN):
+        return value
+    if isinstance(value, torch.Tensor):
+        return (id(value), value.requires_grad)
+    if isinstance(value, torch.nn.Module):
+        modes = tuple(m.training for m in value.modules())
+        return (modes, tuple((id(p), p.requires_grad, p.grad is None) for p in value.parameters()))
+    if isinstance(value, torch.optim.Optimizer):
+        return tuple(tuple((k, v) for k, v in group.items() if isinstance(v, _PLAIN)) for group in value.param_groups)
+    if isinstance(value, list | tuple):
+        return (type(value), tuple(_state(v) for v in value)) if len(value) <= 64 else id(value)
+    return None
+
+
+class Compiled:
+    """A function under `compile`; calling it replays the recorded program where one fits."""
+
+    def __init__(self, function: Callable[..., Any], full_graph: bool, name: str | None, graphs: int | None) -> None:
+        self._function = function
+        self._full_graph = full_graph
+        self._name = name or getattr(function, "__name__", type(function).__name__)
+        self._graphs = graphs
+        self._outside = list(_reachable(function))
+        self._tree: Any = None
+        self._recorded: dict[int, Recorded] = {}
+        functools.update_wrapper(self, function, updated=())
+
+    def _flat(self, *leaves: Any) -> Any:
+        args, kwargs = pytree.tree_unflatten(list(leaves), self._tree)
+        return self._function(*args, **kwargs)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves, tree = pytree.tree_flatten((args, kwargs))
+        self._tree = tree
+        device = _device(leaves)
+        recorded = self._recorded.get(device)
+        if recorded is None:
+            recorded = self._recorded[device] = Recorded(self._flat, device, state=True)
+        outside = tuple(_state(value()) for value in self._outside)
+        result = recorded(leaves, (tree, outside, torch.is_grad_enabled()))
+        native().sync(device)
+        if self._full_graph and recorded.reason.startswith("it reads a value"):
+            raise RuntimeError(f"compile(full_graph=True): {self._name} is more than one graph: {recorded.reason}")
+        if self._graphs is not None and recorded.graphs > self._graphs:
+            raise RuntimeError(
+                f"compile: {self._name} has {recorded.graphs} different graphs, {self._graphs} are allowed"
+            )
+        return result
+
+    @property
+    def replays(self) -> int:
+        """How many calls were replays."""
+        return sum(r.replays for r in self._recorded.values())
+
+    def explain(self) -> str:
+        """Say how the latest calls ran, and why they were recorded if they were."""
+        for recorded in self._recorded.values():
+            if recorded.reason:
+                return f"{self._name}: recorded at the latest call: {recorded.reason}"
+        return f"{self._name}: {self.replays} replays" if self._recorded else f"{self._name}: never called"
+
+    def __repr__(self) -> str:
+        return f"<compiled {self.explain()}>"
+
+
+def _device(leaves: Iterable[Any]) -> int:
+    for x in leaves:
+        if isinstance(x, torch.Tensor) and x.device.type == "xla":
+            return x.device.index or 0
+    return int(native().fast.current_device())
+
+
+@overload
+def compile(
+    f: Callable[..., Any],
+    full_graph: bool = ...,
+    name: str | None = ...,
+    num_different_graphs_allowed: int | None = ...,
+) -> Compiled: ...
+@overload
+def compile(
+    f: None = ..., full_graph: bool = ..., name: str | None = ..., num_different_graphs_allowed: int | None = ...
+) -> Callable[[Callable[..., Any]], Compiled]: ...
+def compile(
+    f: Callable[..., Any] | None = None,
+    full_graph: bool = False,
+    name: str | None = None,
+    num_different_graphs_allowed: int | None = None,
+) -> Compiled | Callable[[Callable[..., Any]], Compiled]:
+    """Make a step that runs without being recorded, once it is known; a function or a decorator.
+
+    The first two calls record the step as usual, backward pass and optimizer included. If both are the same program
+    with the same numbers, later calls only hand over the tensors: parameters, optimizer states and the random state
+    are read and written where they are. Recorded anew is a call with other shapes, types, aliasing or values of its
+    arguments; and one where a number, flag, tensor, module mode or optimizer setting that the function takes from its
+    closure or its module's globals has changed. So is every call of a function whose numbers differ from call to call
+    (`Compiled.explain` says so): Adam with ``capturable=False`` counts its steps in Python, ``capturable=True`` on the
+    device.
+
+    As with ``jax.jit``, other effects on Python happen while recording only, and other Python state is seen then only.
+
+    ``full_graph`` raises RuntimeError if the function reads a value on the way, ``num_different_graphs_allowed`` if it
+    turns out to be more graphs than that.
+    """
+    if f is None:
+        return lambda f: Compiled(f, full_graph, name, num_different_graphs_allowed)
+    return Compiled(f, full_graph, name, num_different_graphs_allowed)

@@ -1,0 +1,50 @@
+"""``torch.compile(model, backend="openxla")``: the graphs that Dynamo and AOTAutograd make, each as one program.
+
+A compiled graph is recorded at its first call and replayed at later ones. Mutation and aliasing of inputs are
+AOTAutograd's; what it leaves in an inference graph (``copy_`` into an input) is part of the program, which then writes
+into the input's buffer.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from ._backend.replay import Recorded
+
+
+def install() -> None:
+    """Take the place of torch's own backend of this name, which wants torch_xla, without loading Dynamo."""
+    name = "torch._dynamo.backends.torchxla"
+    if name in sys.modules:
+        sys.modules["torch._dynamo.backends.registry"]._COMPILER_FNS["openxla"] = openxla
+    else:
+        sys.modules[name] = ModuleType(name, "openxla is torch_go_xla's, which an entry point names.")
+
+
+def _compiler(graph: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
+    devices = {x.device.index or 0 for x in example_inputs if isinstance(x, torch.Tensor) and x.device.type == "xla"}
+    recorded = Recorded(graph, device=min(devices, default=0))
+
+    def run(args: list[Any]) -> Any:
+        given = tuple(args)
+        args.clear()  # the boxed convention: the caller keeps no argument alive
+        with torch.no_grad():
+            return recorded(given)
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
+
+
+def openxla(graph: torch.fx.GraphModule, example_inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
+    """Compile an FX graph of Dynamo's; the entry point ``torch_dynamo_backends`` names it."""
+    from torch._dynamo.backends.common import aot_autograd
+
+    backend = aot_autograd(
+        fw_compiler=_compiler, bw_compiler=_compiler, inference_compiler=_compiler, keep_inference_input_mutations=True
+    )
+    return backend(graph, example_inputs, **options)

@@ -1,0 +1,250 @@
+"""`torch_go_xla.compile` and `torch.compile(backend="openxla")`: replays give what recordings give."""
+
+import gc
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import torch_go_xla
+
+
+def model(dropout=0.0):
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(dropout), nn.Linear(16, 4))
+
+
+def make_step(m, optimizer):
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(m(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step
+
+
+OPTIMIZERS = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+    "adam on the device": lambda p: torch.optim.Adam(p, lr=0.01, capturable=p[0].device.type == "xla"),
+    "adam on the host": lambda p: torch.optim.Adam(p, lr=0.01),
+}
+
+
+def train(device, optimizer, compiled, change=None, steps=7):
+    torch.manual_seed(1)
+    m = model().to(device)
+    opt = OPTIMIZERS[optimizer](list(m.parameters()))
+    step = make_step(m, opt)
+    if compiled:
+        step = torch_go_xla.compile(step)
+    torch.manual_seed(2)
+    losses = []
+    for i in range(steps):
+        if change and i == steps - 2:
+            change(m, opt)
+        x, y = torch.randn(32, 8), torch.randint(0, 4, (32,))
+        losses.append(step(x.to(device), y.to(device)).item())
+    values = [
+        losses,
+        *(p.detach().cpu() for p in m.parameters()),
+        *(p.grad.cpu() for p in m.parameters() if p.grad is not None),
+    ]
+    return values, step
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_step_with_its_optimizer(optimizer):
+    want, _ = train("cpu", optimizer, False)
+    got, step = train("xla", optimizer, True)
+    torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-6)
+    if optimizer == "adam on the host":  # counts its steps in Python: every call is another program's numbers
+        assert step.replays == 0
+        assert "differ from call to call" in step.explain()
+    else:
+        assert step.replays >= 3
+
+
+def slower(m, opt):
+    for group in opt.param_groups:
+        group["lr"] = 0.001
+
+
+def frozen(m, opt):
+    m[0].weight.requires_grad_(False)
+
+
+def swapped(m, opt):
+    with torch.no_grad():
+        m[0].bias.copy_(torch.ones(16))
+
+
+@pytest.mark.parametrize("change", [slower, frozen, swapped])
+def test_changes_from_outside_are_seen(change):
+    want, _ = train("cpu", "sgd", False, change)
+    got, step = train("xla", "sgd", True, change)
+    torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-6)
+    assert step.replays >= 2
+
+
+def test_arguments():
+    scale = 2.0
+
+    @torch_go_xla.compile
+    def f(x, y, factor, *, flag=True):
+        return {"sum": (x + y) * factor * scale, "flag": flag, "x": x[1:]}
+
+    a, b = torch.arange(6.0).view(2, 3), torch.ones(2, 3)
+    for factor in (3, 3, 3, 4.5, 4.5, 4.5):
+        for _ in range(3):
+            x, y = a.to("xla"), b.to("xla")
+            out = f(x, y, factor, flag=False)
+            torch.testing.assert_close(out["sum"].cpu(), (a + b) * factor * 2)
+            assert out["flag"] is False
+            assert out["x"].untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+            assert out["x"].tolist() == [[3, 4, 5]]
+    assert f.replays > 8
+    x = a.to("xla")
+    for _ in range(4):  # the same tensor twice is another layout, and so is a view
+        torch.testing.assert_close(f(x, x, 3, flag=False)["sum"].cpu(), a * 12)
+        torch.testing.assert_close(f(x.view(3, 2).t(), x, 3, flag=False)["sum"].cpu(), (a.view(3, 2).t() + a) * 6)
+    scale = 5.0
+    torch.testing.assert_close(f(x, x, 3, flag=False)["sum"].cpu(), a * 30)
+
+
+def test_writes_and_aliases():
+    @torch_go_xla.compile
+    def f(x):
+        x[0] += 1
+        y = x * 2
+        x.mul_(y)
+        return y, y[1], y.t()
+
+    want = torch.ones(2, 2)
+    x = want.to("xla")
+    alias = x.detach().view(4)
+    for _ in range(6):
+        want[0] += 1
+        y = want * 2
+        want.mul_(y)
+        got = f(x)
+        assert got[0].untyped_storage().data_ptr() == got[2].untyped_storage().data_ptr()
+        for g, w in zip((*got, x, alias), (y, y[1], y.t(), want, want.view(4)), strict=True):
+            torch.testing.assert_close(g.cpu(), w)
+        want.div_(want.max())
+        x.div_(x.max())
+    assert f.replays >= 3
+
+
+def test_random_numbers_go_on():
+    x = torch.ones(1000, device="xla")
+
+    def f(x):
+        return F.dropout(x, 0.5), torch.rand_like(x)
+
+    streams = []
+    for function in (f, torch_go_xla.compile(f)):
+        torch_go_xla.manual_seed(7)
+        streams.append([t.cpu() for _ in range(6) for t in function(x)])
+    for eager, compiled in zip(*streams, strict=True):
+        assert torch.equal(eager, compiled)
+    assert not torch.equal(streams[1][-1], streams[1][-3])
+
+
+def test_limits():
+    @torch_go_xla.compile(full_graph=True)
+    def reads(x):
+        return x * x.sum().item()
+
+    with pytest.raises(RuntimeError, match="more than one graph"):
+        reads(torch.ones(3, device="xla"))
+
+    @torch_go_xla.compile(num_different_graphs_allowed=2)
+    def f(x):
+        return x + 1
+
+    for n in (2, 3, 2, 3):
+        f(torch.ones(n, device="xla"))
+    with pytest.raises(RuntimeError, match="3 different graphs, 2 are allowed"):
+        f(torch.ones(4, device="xla"))
+
+
+def test_errors_leave_it_usable():
+    @torch_go_xla.compile
+    def f(x, y):
+        return x @ y
+
+    x = torch.ones(2, 3, device="xla")
+    for _ in range(3):
+        f(x, x.t())
+    with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied"):
+        f(x, x)
+    assert f(x, x.t()).tolist() == [[3, 3], [3, 3]]
+
+
+def test_nothing_stays_alive():
+    @torch_go_xla.compile
+    def f(x):
+        return x * 3
+
+    x = torch.ones(1024, device="xla")
+    for _ in range(3):
+        y = f(x)
+    torch_go_xla.sync(wait=True)
+    gc.collect()
+    before = torch_go_xla.live_bytes()
+    for _ in range(20):
+        y = f(y)
+    torch_go_xla.sync(wait=True)
+    assert f.replays > 15
+    assert torch_go_xla.live_bytes() == before
+    del f, x, y
+    gc.collect()
+    torch_go_xla.sync(wait=True)
+    assert torch_go_xla.live_bytes() <= before - 2 * 4096
+
+
+# ---- torch.compile ----
+
+
+def test_dynamo_inference():
+    m = model().eval()
+    there = torch.compile(model().eval().to("xla"), backend="openxla")
+    there.load_state_dict({f"_orig_mod.{k}": v for k, v in m.state_dict().items()})
+    for n in (4, 4, 4, 6):
+        x = torch.randn(n, 8)
+        with torch.no_grad():
+            torch.testing.assert_close(there(x.to("xla")).cpu(), m(x))
+
+
+def test_dynamo_training():
+    results = []
+    for device in ("cpu", "xla"):
+        torch.manual_seed(3)
+        m = model().to(device)
+        f = torch.compile(m, backend="openxla") if device == "xla" else m
+        opt = torch.optim.SGD(m.parameters(), lr=0.1)
+        for _ in range(5):
+            x = torch.randn(16, 8)
+            loss = f(x.to(device)).square().mean()
+            loss.backward()
+            opt.step()
+            opt.zero_grad()
+        results.append([loss.item(), *(p.detach().cpu() for p in m.parameters())])
+    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-6)
+
+
+def test_dynamo_mutation_and_aliasing():
+    def f(x, buffer):
+        buffer.add_(x)
+        return x.view(-1), buffer * 2
+
+    g = torch.compile(f, backend="openxla")
+    x, buffer = torch.ones(2, 3), torch.zeros(2, 3)
+    there = [t.to("xla") for t in (x, buffer)]
+    for _ in range(4):
+        want, got = f(x, buffer), g(*there)
+        assert got[0].untyped_storage().data_ptr() == there[0].untyped_storage().data_ptr()
+        for w, a in zip((*want, buffer), (*got, there[1]), strict=True):
+            torch.testing.assert_close(a.cpu(), w)
