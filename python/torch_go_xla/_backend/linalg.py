@@ -43,7 +43,7 @@ def lstsq(
     m, n = self.shape[-2:]
     is_vector = b.dim() == 1 or (self.dim() - 1 == b.dim() and b.shape == self.shape[:-1])
     right = b.unsqueeze(-1) if is_vector else b
-    batch = torch.broadcast_shapes(self.shape[:-2], right.shape[:-2])
+    batch = torch.broadcast_shapes(self.shape[:-2], right.shape[:-2])  # type: ignore[no-untyped-call]
     a, right = self.expand(*batch, m, n), right.expand(*batch, m, right.shape[-1])
     rank = torch.empty(0, dtype=torch.int64, device=self.device)
     values = torch.empty(0, dtype=self.real.dtype, device=self.device)
@@ -83,7 +83,7 @@ def _check(a: Tensor, b: Tensor, driver: str) -> None:
         raise RuntimeError(f"{name}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
 
 
-def _by_qr(a: Tensor, b: Tensor) -> Tensor:
+def _by_qr(a: Tensor, b: Tensor) -> Any:
     if a.shape[-2] >= a.shape[-1]:
         q, r = torch.linalg.qr(a)
         return torch.linalg.solve_triangular(r, q.mH @ b, upper=True)
