@@ -10,7 +10,9 @@ from typing import Any
 
 import torch
 
+from ._backend import spmd
 from ._backend.core import device_index, is_xla
+from ._backend.op_sharding import OpSharding, ShardingType
 from ._backend.snapshot import cpu_tensors, settled
 from ._core import call
 from ._core import core as _native
@@ -130,6 +132,107 @@ def _get_stablehlo(
     if emit_bytecode:
         raise NotImplementedError("StableHLO bytecode is not written; use the text")
     return _native.dump(_handles(tensors), "stablehlo")
+
+
+# ---- shardings ----
+
+
+def _global(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the global tensor of an XLAShardedTensor or a DTensor, another tensor as it is."""
+    return getattr(tensor, "_local_tensor", tensor)
+
+
+def _sharding(tensor: torch.Tensor) -> OpSharding | None:
+    text = spmd.sharding_of(settled(_global(tensor)))
+    return OpSharding.parse(text) if text else None
+
+
+def _get_xla_sharding_spec(tensor: torch.Tensor) -> str:
+    """Return the sharding of a tensor as text, such as ``{devices=[2,1]0,1}``; "" if there is none."""
+    return str(_sharding(tensor) or "")
+
+
+def _get_xla_sharding_specs(tensors: Sequence[torch.Tensor]) -> list[str]:
+    """Return the shardings of tensors as texts."""
+    return [_get_xla_sharding_spec(t) for t in tensors]
+
+
+def _get_xla_op_sharding(tensor: torch.Tensor) -> OpSharding | None:
+    """Return the sharding of a tensor; None if there is none."""
+    return _sharding(tensor)
+
+
+def _get_xla_sharding_type(tensor: torch.Tensor) -> int | None:
+    """Return the form of a tensor's sharding, a ShardingType; None if there is none."""
+    sharding = _sharding(tensor)
+    return None if sharding is None else int(sharding.type)
+
+
+def _xla_mark_sharding(tensor: torch.Tensor, sharding: OpSharding) -> None:
+    """Give a tensor a sharding, in place; RuntimeError if it has another one than replication."""
+    known = _sharding(tensor)
+    if known is not None and known != sharding and known.type is not ShardingType.REPLICATED:
+        raise RuntimeError(f"Existing annotation must be cleared first: the tensor is sharded {known}")
+    spmd.annotate_(_global(tensor), str(sharding))
+
+
+def _xla_annotate_custom_sharding(tensor: torch.Tensor, sharding: OpSharding) -> None:
+    """Give a tensor a sharding, in place, whichever it had."""
+    spmd.annotate_(_global(tensor), str(sharding))
+
+
+def _xla_clear_sharding(tensor: torch.Tensor) -> None:
+    """Take a tensor's sharding away."""
+    spmd.clear_(_global(tensor))
+
+
+def _mark_manual_sharding(tensor: torch.Tensor, sharding: OpSharding) -> None:
+    """Make a recorded value one of each device by itself, in place, unless it is; RuntimeError for other values."""
+    plain = _global(tensor)
+    if spmd.is_manual(plain):
+        return
+    if _describe(plain)["state"] != "pending":
+        raise RuntimeError("only a value that is recorded and not computed can be marked manual")
+    plain.data = spmd.full_to_shard(plain.detach(), "{replicated}")
+
+
+def _spmd_full_to_shard_shape(tensor: torch.Tensor) -> torch.Tensor:
+    """Return what each device holds of a tensor, by itself; RuntimeError if the tensor is not sharded."""
+    sharding = _get_xla_sharding_spec(tensor)
+    if not sharding:
+        raise RuntimeError("_spmd_full_to_shard_shape: the tensor has no sharding")
+    return spmd.full_to_shard(_global(tensor), sharding)
+
+
+def _spmd_shard_to_full_shape(
+    tensor: torch.Tensor, sharding: OpSharding, output_shape: Sequence[int], output_dtype: torch.dtype
+) -> torch.Tensor:
+    """Return the tensor of which each device holds its own value; RuntimeError if the values are not of each device."""
+    if not spmd.is_manual(_global(tensor)):
+        raise RuntimeError("_spmd_shard_to_full_shape: the tensor has one value for all devices")
+    return spmd.shard_to_full(_global(tensor), str(sharding), output_shape).to(output_dtype)
+
+
+def _global_tensor_from_cpu_shards(
+    shards: Sequence[torch.Tensor], sharding: OpSharding, global_shape: Sequence[int] | None = None
+) -> torch.Tensor:
+    """Return the tensor of which each device holds one of these shards, which are filled up where it does not divide.
+
+    RuntimeError if there is not one a device, or they are not the shards of a tensor of the global shape.
+    """
+    if len(shards) != spmd.num_devices():
+        raise RuntimeError(f"{len(shards)} shards for {spmd.num_devices()} devices")
+    local = list(shards[0].shape)
+    tiles = sharding.tiles or (1,) * len(local)
+    whole = [n * count for n, count in zip(local, tiles, strict=True)] if global_shape is None else list(global_shape)
+    if len(whole) != len(local) or [-(-n // count) for n, count in zip(whole, tiles, strict=True)] != local:
+        raise RuntimeError(f"shards of shape {local} are no shards of a tensor of shape {whole} that is {sharding}")
+    t = torch.empty(whole, dtype=shards[0].dtype, device="xla")
+    spmd.annotate_(t, str(sharding))
+    t.copy_(torch.zeros(whole, dtype=t.dtype))  # shards can replace a value that is there
+    held = spmd.shards(t)
+    spmd.set_shards_(t, [shards[s.device][tuple(slice(0, n) for n in s.data.shape)] for s in held])
+    return t
 
 
 # ---- devices ----

@@ -75,8 +75,8 @@ def runtime_device_attributes(device: str) -> dict[str, Any]:
 
 
 def global_runtime_device_attributes() -> list[dict[str, Any]]:
-    """Return what the plugin says of every device."""
-    return [{"name": d["description"], **(d["attributes"] or {})} for d in _native.devices()]
+    """Return what the plugin says of every device, and its name, such as ``CPU:0``."""
+    return [{**(d["attributes"] or {}), "name": f"{d['platform'].upper()}:{d['index']}"} for d in _native.devices()]
 
 
 def world_size() -> int:

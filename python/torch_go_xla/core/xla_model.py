@@ -160,10 +160,13 @@ def save(
 
 
 def send_cpu_data_to_device(datas: Any, device: Any, input_sharding: Any = None) -> Any:
-    """Return nested data with its CPU tensors moved to a device."""
-    if input_sharding is not None:
-        raise NotImplementedError("input_sharding needs SPMD")
-    return map_tensors(datas, lambda t: t.to(device))
+    """Return nested data with its CPU tensors moved to a device.
+
+    ``input_sharding`` is a ShardingSpec for those of its number of dimensions.
+    """
+    if input_sharding is None:
+        return map_tensors(datas, lambda t: t.to(device))
+    return map_tensors(datas, lambda t: input_sharding.send(t, device))
 
 
 def map_tensors(data: Any, function: Callable[[torch.Tensor], torch.Tensor]) -> Any:

@@ -1,0 +1,63 @@
+"""SPMD: tensors and programs over all devices of the process; torch_xla's ``torch_xla.distributed.spmd``, as ``xs``.
+
+::
+
+    import torch_go_xla.runtime as xr
+    import torch_go_xla.distributed.spmd as xs
+
+    xr.use_spmd()
+    mesh = xs.Mesh(range(8), (2, 4), ("data", "model"))
+    xs.mark_sharding(model.weight, mesh, ("model", None))  # its rows in 4 parts, each on 2 devices
+    xs.mark_sharding(batch, mesh, ("data", None))
+    loss = step(model, batch)  # XLA partitions the program and puts in what communication it needs
+"""
+
+from . import debugging, xla_sharding
+from .xla_sharded_tensor import XLAShard, XLAShardedTensor
+from .xla_sharding import (
+    HybridMesh,
+    MarkShardingFunction,
+    Mesh,
+    PartitionSpec,
+    ShardingSpec,
+    ShardingType,
+    _mark_manual_sharding,
+    annotate_custom_sharding,
+    clear_sharding,
+    disable_manual_sharding,
+    enable_manual_sharding,
+    get_1d_mesh,
+    get_global_mesh,
+    mark_sharding,
+    mark_sharding_with_gradients,
+    set_global_mesh,
+    unwrap_sharded_tensor,
+    wrap_as_sharded_tensor,
+    wrap_if_sharded,
+)
+
+__all__ = [
+    "HybridMesh",
+    "MarkShardingFunction",
+    "Mesh",
+    "PartitionSpec",
+    "ShardingSpec",
+    "ShardingType",
+    "XLAShard",
+    "XLAShardedTensor",
+    "_mark_manual_sharding",
+    "annotate_custom_sharding",
+    "clear_sharding",
+    "disable_manual_sharding",
+    "enable_manual_sharding",
+    "debugging",
+    "get_1d_mesh",
+    "get_global_mesh",
+    "mark_sharding",
+    "mark_sharding_with_gradients",
+    "set_global_mesh",
+    "unwrap_sharded_tensor",
+    "wrap_as_sharded_tensor",
+    "wrap_if_sharded",
+    "xla_sharding",
+]

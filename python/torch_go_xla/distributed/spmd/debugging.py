@@ -1,0 +1,100 @@
+"""Looking at shardings."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import torch
+
+from ... import _XLAC, runtime
+from ..._backend.op_sharding import OpSharding, ShardingType
+
+
+def _cells(sharding: str) -> list[list[str]]:
+    """Return a text for each tile of the first two dimensions: the devices that hold it, or a tile behind it."""
+    parsed = OpSharding.parse(sharding or "{replicated}")
+    if parsed.type is ShardingType.MAXIMAL:
+        rows, columns, devices = 1, 1, list(parsed.devices)
+    elif parsed.tiles:
+        rows, columns = (*parsed.tiles, 1)[:2]
+        devices = list(parsed.devices)
+    else:
+        rows, columns, devices = 1, 1, list(range(runtime.global_runtime_device_count()))
+    each = len(devices) // (rows * columns)
+    tiles = [devices[i * each : (i + 1) * each] for i in range(rows * columns)]
+    names = [f"{runtime.device_type()} {ids[0] if len(ids) == 1 and parsed.tiles else ids}" for ids in tiles]
+    return [names[i * columns : (i + 1) * columns] for i in range(rows)]
+
+
+def visualize_sharding(
+    sharding: str, use_color: bool = True, scale: float = 1.0, min_width: int = 9, max_width: int = 80
+) -> Any:
+    """Print which devices hold which tile of a tensor, of the first two dimensions.
+
+    Args:
+        sharding: in GSPMD's form, such as "{devices=[2,2]0,1,2,3}".
+        use_color: leave the lines out on a terminal with colors.
+        scale: of the tiles' height, 3 lines by default.
+        min_width: of a tile, in characters.
+        max_width: of the table, in characters.
+
+    Returns:
+        The table: of `rich` if it is installed, else a text. ValueError for another text than a sharding.
+    """
+    cells = _cells(sharding)
+    print(f"Visualizing {sharding} (showing up to the first two dimensions)")
+    try:
+        import rich.align
+        import rich.box
+        import rich.console
+        import rich.padding
+        import rich.style
+        import rich.table
+    except ImportError:
+        text = _text_table(cells, min_width)
+        print(text)
+        return text
+    console = rich.console.Console(width=max_width)
+    use_color = use_color and console.color_system is not None
+    table = rich.table.Table(
+        show_header=False,
+        show_lines=not use_color,
+        padding=0,
+        highlight=not use_color,
+        pad_edge=False,
+        box=None if use_color else rich.box.SQUARE,
+    )
+    above = max(int(3 * scale) - 1, 0) // 2
+    for row in cells:
+        table.add_row(
+            *(
+                rich.padding.Padding(
+                    rich.align.Align(name, "center", vertical="middle"), (above, 1, above, 1), style=rich.style.Style()
+                )
+                for name in row
+            )
+        )
+    console.print(table, end="\n\n")
+    return table
+
+
+def _text_table(cells: list[list[str]], min_width: int) -> str:
+    width = max(min_width, *(len(name) + 2 for row in cells for name in row))
+    line = "+".join(["", *["-" * width] * len(cells[0]), ""])
+    out = io.StringIO()
+    for row in cells:
+        print(line, file=out)
+        print("|".join(["", *(name.center(width) for name in row), ""]), file=out)
+    print(line, file=out)
+    return out.getvalue()
+
+
+def construct_v1_sharding_str(t: torch.Tensor) -> str:
+    """Return the sharding of a tensor in GSPMD's form with a list of devices; "" if there is none."""
+    return _XLAC._get_xla_sharding_spec(t)
+
+
+def visualize_tensor_sharding(t: torch.Tensor, **kwargs: Any) -> Any:
+    """Print where a tensor lies; the options are those of `visualize_sharding`."""
+    return visualize_sharding(construct_v1_sharding_str(t), **kwargs)

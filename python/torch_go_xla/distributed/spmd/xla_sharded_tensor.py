@@ -1,0 +1,326 @@
+"""A tensor that knows the mesh that it is sharded over."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import EllipsisType
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.distributed.tensor import DTensor
+from torch.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
+from torch.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard, _StridedShard
+from torch.utils._python_dispatch import return_and_correct_aliasing
+from torch.utils._pytree import tree_map_only
+
+from ... import _XLAC, runtime
+from ..._backend import spmd
+from ..._backend.op_sharding import ShardingType
+from .mesh import Mesh, PartitionSpec
+
+aten = torch.ops.aten
+
+# Ops whose result lies on the devices as their operand does.
+_KEEP_LAYOUT = {aten.detach.default, aten.alias.default, aten.clone.default}
+
+_aliased: Any = return_and_correct_aliasing
+
+
+@dataclass
+class XLAShard:
+    """What one device held of a tensor when it was asked.
+
+    Attributes:
+        data: the shard on the CPU, filled up with zeros where the sizes do not divide.
+        indices: where it lies in the tensor, without the zeros; ``...`` for one that is on every device.
+        shard_device: the device, such as ``CPU:3``.
+        replica_id: numbers the devices that hold the same part; 0 if it is one.
+    """
+
+    data: torch.Tensor
+    indices: list[slice] | EllipsisType
+    shard_device: str
+    replica_id: int
+
+    def _inner(self) -> tuple[slice, ...] | EllipsisType:
+        if isinstance(self.indices, EllipsisType):
+            return ...
+        return tuple(slice(0, s.stop - s.start) for s in self.indices)
+
+    @property
+    def unpadded_data(self) -> torch.Tensor:
+        """The data without the zeros; setting it leaves them."""
+        return self.data[self._inner()]
+
+    @unpadded_data.setter
+    def unpadded_data(self, t: torch.Tensor) -> None:
+        self.data[self._inner()] = t
+
+
+class XLAShardedTensor(DTensor):
+    """A tensor of the xla device, with the mesh that it was marked with. What is computed with it is one too.
+
+    Attributes:
+        global_tensor: the tensor itself.
+        mesh_shape: the shape of the mesh; None for a result, whose sharding is the compiler's choice.
+        partition_spec: as `mark_sharding` takes it; None likewise.
+    """
+
+    __slots__ = ["_cached_spec", "_mesh", "global_tensor", "mesh_shape", "partition_spec"]
+
+    global_tensor: torch.Tensor
+    mesh_shape: tuple[int, ...] | None
+    partition_spec: PartitionSpec | None
+    _mesh: Mesh | None
+    _cached_spec: DTensorSpec | None
+
+    def __new__(
+        cls,
+        elem: torch.Tensor,
+        mesh_shape: Sequence[int] | None = None,
+        partition_spec: PartitionSpec | None = None,
+        *,
+        mesh: Mesh | None = None,
+        requires_grad: bool = False,
+    ) -> XLAShardedTensor:
+        """Wrap a tensor; its gradient does not pass through, for which there is `wrap_as_sharded_tensor`."""
+        self: XLAShardedTensor = torch.Tensor._make_wrapper_subclass(
+            cls,
+            elem.size(),
+            strides=elem.stride(),
+            storage_offset=elem.storage_offset(),
+            dtype=elem.dtype,
+            layout=elem.layout,
+            device=elem.device,
+            requires_grad=requires_grad,
+        )
+        self._mesh = mesh
+        self.mesh_shape = None if mesh_shape is None else tuple(mesh_shape)
+        self.partition_spec = partition_spec
+        if isinstance(elem, XLAShardedTensor):
+            self._mesh = mesh or elem._mesh
+            self.mesh_shape = self.mesh_shape or elem.mesh_shape
+            self.partition_spec = partition_spec or elem.partition_spec
+            elem = elem.global_tensor
+        self.global_tensor = elem.detach() if requires_grad else elem
+        self._cached_spec = None
+        return self
+
+    def __repr__(self) -> str:  # type: ignore[override]
+        return f"XLAShardedTensor({self.global_tensor})"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> XLAShardedTensor:
+        if id(self) in memo:
+            return memo[id(self)]  # type: ignore[no-any-return]
+        value = copy.deepcopy(self.global_tensor, memo)
+        made = XLAShardedTensor(
+            value, self.mesh_shape, self.partition_spec, mesh=self._mesh, requires_grad=self.requires_grad
+        )
+        if isinstance(self, nn.Parameter):
+            made._is_param = True
+        memo[id(self)] = made
+        return made
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        of = args[0] if func in _KEEP_LAYOUT else None
+
+        def wrap(t: torch.Tensor) -> torch.Tensor:
+            if t.device.type != "xla":
+                return t
+            if of is None:
+                return XLAShardedTensor(t)
+            return XLAShardedTensor(t, of.mesh_shape, of.partition_spec, mesh=of._mesh)
+
+        plain_args, plain_kwargs = tree_map_only(XLAShardedTensor, unwrap_sharded_tensor, (args, kwargs))
+        result = tree_map_only(torch.Tensor, wrap, func(*plain_args, **plain_kwargs))
+        return _aliased(func, args, kwargs, result)
+
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+
+    # ---- shards ----
+
+    @property
+    def sharding_spec(self) -> str:
+        """The sharding, in GSPMD's form with a list of devices; "" if there is none."""
+        return _XLAC._get_xla_sharding_spec(self.global_tensor)
+
+    @property
+    def sharding_type(self) -> ShardingType | None:
+        """The form of the sharding; None if there is none."""
+        number = _XLAC._get_xla_sharding_type(self.global_tensor)
+        return None if number is None else ShardingType(number)
+
+    @property
+    def local_shards(self) -> list[XLAShard]:
+        """What each device holds, as copies on the CPU; computes the tensor."""
+        found = spmd.shards(self.global_tensor)
+        sizes = [max(s.data.size(d) for s in found) for d in range(self.dim())]
+        whole = self.sharding_type in (None, ShardingType.REPLICATED)
+        result = []
+        for s in found:
+            padding = [n for d in reversed(range(self.dim())) for n in (0, sizes[d] - s.data.size(d))]
+            result.append(
+                XLAShard(
+                    F.pad(s.data, padding) if any(padding) else s.data,
+                    ... if whole else [slice(i.start, i.stop, 1) for i in s.index],
+                    f"{runtime.device_type()}:{s.device}",
+                    s.replica_id,
+                )
+            )
+        return result
+
+    def load_local_shards_(self, shards: Sequence[XLAShard]) -> None:
+        """Replace what the devices hold; each is sent its shard.
+
+        RuntimeError for a tensor that is not sharded, if a device's shard is missing, and for one of another shape
+        than `local_shards` gives.
+        """
+        if self.sharding_type in (None, ShardingType.REPLICATED):
+            raise RuntimeError("load_local_shards_: the tensor is not sharded")
+        held = spmd.shards(self.global_tensor)
+        given = {int(s.shard_device.rsplit(":", 1)[1]): s for s in shards}
+        if sorted(given) != [s.device for s in held] or len(shards) != len(held):
+            raise RuntimeError(f"load_local_shards_: one shard for each of {len(held)} devices is needed")
+        sizes = torch.Size(max(s.data.size(d) for s in held) for d in range(self.dim()))
+        for device, shard in given.items():
+            if shard.data.shape != sizes:
+                raise RuntimeError(
+                    f"load_local_shards_: the shard of device {device} must have the shape {tuple(sizes)}, "
+                    f"not {tuple(shard.data.shape)}"
+                )
+        spmd.set_shards_(
+            self.global_tensor, [given[s.device].data[tuple(slice(0, n) for n in s.data.shape)] for s in held]
+        )
+
+    # ---- as a DTensor ----
+
+    @property
+    def _local_tensor(self) -> torch.Tensor:  # type: ignore[override]
+        return self.global_tensor
+
+    @property
+    def _spec(self) -> DTensorSpec:  # type: ignore[override]
+        """The mesh and the placements as torch's; ValueError if they are not known."""
+        if self._cached_spec is None:
+            if self.mesh_shape is None or self.partition_spec is None:
+                raise ValueError(
+                    "mesh_shape and partition_spec must be known for a DTensorSpec: this tensor is a result, whose "
+                    "sharding is the compiler's choice; give them with wrap_as_sharded_tensor or mark_sharding"
+                )
+            mesh = self._mesh
+            if mesh is None or mesh.mesh_shape != self.mesh_shape:
+                mesh = Mesh(range(math.prod(self.mesh_shape)), self.mesh_shape)
+            t = self.global_tensor
+            meta = TensorMeta(t.shape, t.stride(), t.dtype)
+            placements = placements_of(mesh, self.partition_spec)
+            self._cached_spec = DTensorSpec(mesh.get_device_mesh(), placements, tensor_meta=meta)
+        return self._cached_spec
+
+    @property
+    def placements(self) -> tuple[Placement, ...]:
+        """The placements, by axis of the mesh; ValueError if they are not known."""
+        try:
+            return self._spec.placements
+        except ValueError:
+            raise ValueError(
+                "Placements not available: XLAShardedTensor requires mesh_shape and partition_spec to be set. "
+                "Use mark_sharding() to properly initialize sharding information."
+            ) from None
+
+    def invalidate_spec_cache(self) -> None:
+        """Forget the spec, after a change of `mesh_shape` or `partition_spec`."""
+        self._cached_spec = None
+
+    def redistribute(  # type: ignore[override]
+        self, device_mesh: Mesh, placements: Sequence[Placement], *, async_op: bool = False
+    ) -> XLAShardedTensor:
+        """Shard the tensor otherwise, in place, or with ``async_op`` a copy of it.
+
+        ValueError for another number of placements than the mesh has axes, IndexError for a dimension that the
+        tensor has not, NotImplementedError for Partial.
+        """
+        shape = device_mesh.mesh_shape
+        if len(placements) != len(shape):
+            raise ValueError(f"Number of placements ({len(placements)}) must match mesh dimensions ({len(shape)})")
+        spec = partition_spec_of(placements, self.dim())
+        value = self.global_tensor.clone() if async_op else self.global_tensor
+        _XLAC._xla_annotate_custom_sharding(value, device_mesh.get_op_sharding(spec))
+        return XLAShardedTensor(value, shape, spec, mesh=device_mesh)
+
+
+def placements_of(mesh: Mesh, partition_spec: PartitionSpec) -> tuple[Placement, ...]:
+    """Return torch's placements, one for each axis of a mesh, of a partition spec."""
+    placements: list[Placement] = [Replicate()] * len(mesh.mesh_shape)
+    for dim, axes in enumerate(mesh.axes(partition_spec)):
+        for k, axis in enumerate(axes):
+            # torch cuts a dimension by the axes in the order of the mesh, unless told into how many pieces the
+            # later ones have cut it before.
+            split = math.prod(mesh.mesh_shape[a] for a in axes[:k] if a > axis)
+            placements[axis] = Shard(dim) if split == 1 else _StridedShard(dim, split_factor=split)
+    return tuple(placements)
+
+
+def partition_spec_of(placements: Sequence[Placement], ndim: int) -> PartitionSpec:
+    """Return the partition spec, of a tensor of ``ndim`` dimensions, of torch's placements.
+
+    IndexError for a dimension that there is not, NotImplementedError for Partial and strided shards.
+    """
+    dims: list[tuple[int, ...]] = [()] * ndim
+    for axis, placement in enumerate(placements):
+        if isinstance(placement, Shard):
+            if not -ndim <= placement.dim < ndim:
+                raise IndexError(f"Shard dimension {placement.dim} is out of bounds for tensor with {ndim} dimensions")
+            dims[placement.dim] += (axis,)
+        elif isinstance(placement, (Partial, _StridedShard)):
+            raise NotImplementedError(f"{placement} has no partition spec: use Shard or Replicate")
+    return tuple(axes if len(axes) > 1 else axes[0] if axes else None for axes in dims)
+
+
+class _Wrap(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        t: torch.Tensor,
+        mesh_shape: Sequence[int] | None,
+        partition_spec: PartitionSpec | None,
+        mesh: Mesh | None,
+    ) -> XLAShardedTensor:
+        return XLAShardedTensor(t.detach(), mesh_shape, partition_spec, mesh=mesh)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
+        return unwrap_sharded_tensor(grad), None, None, None
+
+
+def wrap_as_sharded_tensor(
+    t: torch.Tensor,
+    mesh_shape: Sequence[int] | None = None,
+    partition_spec: PartitionSpec | None = None,
+    *,
+    mesh: Mesh | None = None,
+) -> XLAShardedTensor:
+    """Return a tensor as an XLAShardedTensor that passes gradients on, or give an XLAShardedTensor another mesh."""
+    if not isinstance(t, XLAShardedTensor):
+        if t.requires_grad and torch.is_grad_enabled():
+            return _Wrap.apply(t, mesh_shape, partition_spec, mesh)  # type: ignore[no-any-return]
+        return XLAShardedTensor(t, mesh_shape, partition_spec, mesh=mesh)
+    if mesh_shape is not None:
+        t._mesh, t.mesh_shape = mesh, tuple(mesh_shape)
+    if partition_spec is not None:
+        t.partition_spec = partition_spec
+    t.invalidate_spec_cache()
+    return t
+
+
+def unwrap_sharded_tensor(t: torch.Tensor) -> torch.Tensor:
+    """Return the plain tensor of an XLAShardedTensor, another tensor as it is."""
+    return t.global_tensor if isinstance(t, XLAShardedTensor) else t

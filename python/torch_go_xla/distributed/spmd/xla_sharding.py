@@ -1,0 +1,195 @@
+"""Marking tensors with the shardings of a mesh."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ... import _XLAC, runtime
+from ..._backend import spmd
+from ..._backend.core import is_xla
+from ..._backend.op_sharding import OpSharding, ShardingType
+from .mesh import HybridMesh, Mesh, PartitionSpec, get_1d_mesh, get_global_mesh, set_global_mesh
+from .xla_sharded_tensor import XLAShardedTensor, unwrap_sharded_tensor, wrap_as_sharded_tensor
+
+__all__ = [
+    "HybridMesh",
+    "MarkShardingFunction",
+    "Mesh",
+    "PartitionSpec",
+    "ShardingSpec",
+    "ShardingType",
+    "XLAShardedTensor",
+    "annotate_custom_sharding",
+    "clear_sharding",
+    "disable_manual_sharding",
+    "enable_manual_sharding",
+    "get_1d_mesh",
+    "get_global_mesh",
+    "mark_sharding",
+    "mark_sharding_with_gradients",
+    "set_global_mesh",
+    "unwrap_sharded_tensor",
+    "wrap_as_sharded_tensor",
+    "wrap_if_sharded",
+]
+
+
+def _sharding(t: torch.Tensor, mesh: Mesh, partition_spec: PartitionSpec) -> OpSharding:
+    if t.dim() != len(partition_spec):
+        raise AssertionError(
+            f"Partition spec length ({len(partition_spec)}) should be equal to the input rank ({t.dim()})."
+        )
+    return mesh.get_op_sharding(tuple(partition_spec))
+
+
+def mark_sharding(t: torch.Tensor, mesh: Mesh, partition_spec: PartitionSpec) -> XLAShardedTensor:
+    """Shard a tensor, in place: its value and later values, by in-place ops or an optimizer, lie on the devices so.
+
+    Args:
+        t: the tensor. What is on the devices is sent where it belongs at once.
+        mesh: the devices.
+        partition_spec: for each dimension an axis of the mesh, by number or name, a tuple of axes, or None.
+
+    Returns:
+        The tensor as an XLAShardedTensor, which passes gradients on to it.
+
+    AssertionError for another number of dimensions or an axis that is used twice, ValueError for one that the mesh
+    has not, RuntimeError for a tensor that is sharded otherwise: see `clear_sharding`.
+    """
+    _XLAC._xla_mark_sharding(t, _sharding(t, mesh, partition_spec))
+    return wrap_as_sharded_tensor(t, mesh.mesh_shape, partition_spec, mesh=mesh)
+
+
+def annotate_custom_sharding(t: torch.Tensor, mesh: Mesh, partition_spec: PartitionSpec) -> XLAShardedTensor:
+    """Do what `mark_sharding` does, with a tensor that may be sharded otherwise."""
+    _XLAC._xla_annotate_custom_sharding(t, _sharding(t, mesh, partition_spec))
+    return wrap_as_sharded_tensor(t, mesh.mesh_shape, partition_spec, mesh=mesh)
+
+
+class MarkShardingFunction(torch.autograd.Function):
+    """The autograd function of `mark_sharding_with_gradients`."""
+
+    @staticmethod
+    def forward(ctx: Any, torch_tensor: torch.Tensor, mesh: Mesh, partition_spec: PartitionSpec) -> torch.Tensor:
+        ctx.text = str(_sharding(torch_tensor, mesh, partition_spec))
+        return spmd.annotate(unwrap_sharded_tensor(torch_tensor), ctx.text)
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        return spmd.annotate(unwrap_sharded_tensor(grad_output), ctx.text), None, None
+
+
+def mark_sharding_with_gradients(t: torch.Tensor, mesh: Mesh, partition_spec: PartitionSpec) -> torch.Tensor:
+    """Return a tensor's value sharded; its gradient is sharded likewise. The tensor itself stays as it is."""
+    return MarkShardingFunction.apply(t, mesh, partition_spec)  # type: ignore[no-any-return]
+
+
+def clear_sharding(t: torch.Tensor) -> torch.Tensor:
+    """Take a tensor's sharding away, in place: its value is on every device. Returns the plain tensor."""
+    _XLAC._xla_clear_sharding(t)
+    return unwrap_sharded_tensor(t)
+
+
+def wrap_if_sharded(x: Any) -> Any:
+    """Return a tensor that is sharded as an XLAShardedTensor, anything else as it is."""
+    if not isinstance(x, torch.Tensor) or isinstance(x, XLAShardedTensor) or not is_xla(x):
+        return x
+    return x if _XLAC._get_xla_sharding_type(x) is None else XLAShardedTensor(x)
+
+
+# ---- manual regions ----
+
+
+def _given(mesh: Mesh | None) -> Mesh:
+    mesh = mesh or get_global_mesh()
+    if mesh is None:
+        raise ValueError("no mesh is given and no global mesh is set")
+    return mesh
+
+
+def enable_manual_sharding(
+    t: torch.Tensor, partition_spec: PartitionSpec, *, mesh: Mesh | None = None
+) -> XLAShardedTensor:
+    """Return what each device holds of a tensor: a value of its own on each device, of the shard's shape.
+
+    What is computed with it is computed on each device by itself, until `disable_manual_sharding`. The tensor is
+    sharded as by `mark_sharding`, over the global mesh by default.
+    """
+    mesh = _given(mesh)
+    marked = mark_sharding(t, mesh, partition_spec)
+    local = _XLAC._spmd_full_to_shard_shape(marked)
+    return wrap_as_sharded_tensor(local, mesh.mesh_shape, partition_spec, mesh=mesh)
+
+
+def disable_manual_sharding(
+    t: torch.Tensor, partition_spec: PartitionSpec, full_shape: Sequence[int], *, mesh: Mesh | None = None
+) -> XLAShardedTensor:
+    """Return the tensor of a full shape of which each device holds its own value of ``t``.
+
+    RuntimeError if ``t`` is the value of no device by itself.
+    """
+    mesh = _given(mesh)
+    sharding = mesh.get_op_sharding(tuple(partition_spec))
+    full = _XLAC._spmd_shard_to_full_shape(_mark_manual_sharding(t), sharding, full_shape, t.dtype)
+    return wrap_as_sharded_tensor(full, mesh.mesh_shape, partition_spec, mesh=mesh)
+
+
+def _mark_manual_sharding(t: torch.Tensor) -> XLAShardedTensor:
+    """Make the value of a tensor one of each device by itself, unless it is; errors are `_XLAC`'s."""
+    _XLAC._mark_manual_sharding(t, OpSharding([], [], [], ShardingType.MANUAL))
+    return wrap_as_sharded_tensor(t)
+
+
+# ---- inputs ----
+
+
+@dataclass
+class ShardingSpec:
+    """How the inputs of a program are sharded.
+
+    Attributes:
+        mesh: the devices.
+        partition_spec: as `mark_sharding` takes it; tensors of another number of dimensions are not sharded.
+        minibatch: the batch, dimension 0, is a part of one that all processes have together.
+    """
+
+    mesh: Mesh
+    partition_spec: PartitionSpec
+    minibatch: bool = False
+
+    def __post_init__(self) -> None:
+        self.mesh.axes(self.partition_spec)  # raises its errors here rather than in a loader's thread
+
+    def can_apply(self, t: torch.Tensor) -> bool:
+        """Tell whether a tensor has the right number of dimensions."""
+        return t.dim() == len(self.partition_spec)
+
+    def xla_spec(self, t: torch.Tensor) -> OpSharding | None:
+        """Return the sharding of a tensor, None for a tensor that is not to be sharded."""
+        return self.mesh.get_op_sharding(tuple(self.partition_spec)) if self.can_apply(t) else None
+
+    def apply(self, t: torch.Tensor) -> None:
+        """Shard a tensor in place."""
+        mark_sharding(t, self.mesh, self.partition_spec)
+
+    def send(self, t: torch.Tensor, device: Any) -> torch.Tensor:
+        """Return a CPU tensor on the devices, each of which is sent its shard alone.
+
+        RuntimeError with ``minibatch`` for a batch that the devices cannot share evenly.
+        """
+        sharding = self.xla_spec(t)
+        if sharding is None:
+            return t.to(device)
+        count = runtime.addressable_runtime_device_count()
+        if self.minibatch and t.dim() and t.size(0) % count:
+            raise RuntimeError(
+                "When minibatch is configured, the per-host batch size must be divisible by local runtime device "
+                f"count. Per host input data shape = {t.size()}, local_runtime_device_count = {count}"
+            )
+        placed = torch.empty_like(t, device=device)
+        spmd.annotate_(placed, str(sharding))
+        return placed.copy_(t)
