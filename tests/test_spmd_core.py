@@ -380,3 +380,70 @@ assert debug.collectives(lambda: kept.append(a + 1)) == []
 """,
         **EIGHT,
     )
+
+
+def test_random_numbers_are_those_of_one_device(ok) -> None:
+    ok(
+        START
+        + """
+def draw():
+    torch.manual_seed(7)
+    return [torch.rand(16, 8, device="xla"), torch.randn(5, 3, device="xla"), torch.randperm(20, device="xla"),
+            torch.nn.functional.dropout(torch.ones(8, 8, device="xla")), torch.randint(9, (8, 2), device="xla")]
+want = [t.cpu() for t in draw()]
+xr.use_spmd()
+assert all(torch.equal(a.cpu(), b) for a, b in zip(draw(), want))
+got = draw()
+for t, sharding in zip(got, [ROWS, GRID, "{devices=[8]<=[8]}", HALVES, ROWS]):
+    spmd.annotate_(t, sharding)
+assert all(torch.equal(a.cpu(), b) for a, b in zip(got, want))
+assert [spmd.sharding_of(t) for t in got] == [ROWS, GRID, "{devices=[8]<=[8]}", HALVES, ROWS]
+"""
+        + """
+local = spmd.full_to_shard(got[0], ROWS)
+noise = torch.rand_like(local) + spmd.partition_id(local)
+first = spmd.shards(noise)[0].data
+assert all(torch.allclose(s.data, first + i) for i, s in enumerate(spmd.shards(noise)))
+""",
+        **EIGHT,
+    )
+
+
+STORED = (
+    SPMD
+    + """
+import gc
+x = torch.arange(128.0).view(16, 8).to("xla")
+spmd.annotate_(x, ROWS)
+local = spmd.full_to_shard(x, ROWS)
+y, z = x @ x.t(), local * 2
+later = y + 1, z + 1  # what is recorded stays so while y and z are computed
+core.sync_some([core.fast.handle(y), core.fast.handle(z)])
+want = torch.arange(128.0).view(16, 8)
+assert torch.equal(y.cpu(), want @ want.t()) and spmd.sharding_of(y) == ROWS
+assert torch.equal(later[0].cpu(), want @ want.t() + 1)
+assert all(torch.equal(s.data, part * 2 + 1) for s, part in zip(spmd.shards(later[1]), want.chunk(8)))
+torch_go_xla._XLAC._set_buffer_donation(x, True)
+total = (x * 2).sum()
+torch_go_xla.sync()
+assert total.item() == 2 * want.sum()
+raises(torch_go_xla.DonatedBufferError, "f32[16,8]", x.cpu)
+del x, y, z, local, later, total
+gc.collect()
+torch_go_xla.sync(wait=True)
+assert (torch_go_xla.live_bytes(), core.raw.bindings_LiveBuffers(), core.raw.bindings_LiveStorages()) == (0, 0, 0)
+counters = core.counters()
+print(counters.get("UncachedCompile", 0), counters.get("PersistentCacheHit", 0))
+"""
+)
+
+
+def test_programs_are_kept_on_disk_with_their_shardings(ok, tmp_path) -> None:
+    cache = {"XLA_PERSISTENT_CACHE_PATH": str(tmp_path)}
+    compiled, found = ok(STORED, **EIGHT, **cache).split()
+    assert int(compiled) > 0 and int(found) == 0
+    assert ok(STORED, **EIGHT, **cache).split() == ["0", compiled]
+    other = STORED.replace("xr.use_spmd()", 'xr.use_spmd()\nROWS = "{devices=[8,1]7,6,5,4,3,2,1,0}"').replace(
+        "want.chunk(8)", "want.chunk(8)[::-1]"
+    )
+    assert ok(other, **EIGHT, **cache).split() != ["0", compiled], "another sharding is another program"
