@@ -1,0 +1,118 @@
+package lazy
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
+	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
+	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
+	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
+	"github.com/torch-go-xla/torch-go-xla/gocore/sharding"
+)
+
+// buffer is a device buffer that nobody computes.
+type buffer struct{}
+
+func (buffer) Retain()        {}
+func (buffer) Release()       {}
+func (buffer) Err() error     { return nil }
+func (buffer) Donating() bool { return false }
+
+func (buffer) Sharding() *sharding.Sharding { return nil }
+
+// step is a store with one storage of four floats, to which n ops are recorded, one upon the other: a step
+// that updates its state.
+type step struct {
+	store *alias.Store
+	state alias.Handle
+	f4    *shape.Shape
+	slots []uint32
+	plan  Plan
+}
+
+func newStep(t testing.TB) *step {
+	t.Helper()
+	s := &step{store: alias.NewStore(1), f4: shape.Make(dtype.F32, 4)}
+	h, err := s.store.New(s.f4.Bytes(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.state = h
+	s.slots = []uint32{s.store.Slot(h)}
+	return s
+}
+
+// record starts a graph: the storage holds a buffer, and n ops with a number as operand follow.
+func (s *step) record(t testing.TB, n int, number float64) {
+	t.Helper()
+	s.store.SetDevice(s.slots[0], s.f4, buffer{})
+	s.store.Trace(0).Cut()
+	view := alias.View{Handle: s.state, Type: dtype.F32}
+	view.Size, view.Stride = []int64{4}, []int64{1}
+	v, err := s.store.Read(&view)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &s.store.Trace(0).Graph
+	words := []int64{ir.Tag(ir.KTensor, 0), ir.Tag(ir.KFloat, 0)}
+	for range n {
+		x := g.AddNumber(ir.Number{Type: dtype.F64, F: number}, ir.Wrapped, false)
+		v = g.Add(ir.FirstRow+100, []ir.ID{v, x}, words, s.f4, 0, 0)
+	}
+	c, err := s.store.Cell(s.state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.store.SetPending(s.state, c, v)
+}
+
+func (s *step) build() { s.plan.Build(s.store, s.store.Trace(0), s.slots) }
+
+func TestARepeatedStepHasTheSameKey(t *testing.T) {
+	s := newStep(t)
+	keys := map[Key]string{}
+	for _, c := range []struct {
+		ops    int
+		number float64
+	}{{10, 3}, {10, 3.5}, {11, 3}, {10, 2}} { // 2 is part of a program, 3 and 3.5 are arguments
+		s.record(t, c.ops, c.number)
+		s.build()
+		first := s.plan.Key
+		s.record(t, c.ops, c.number)
+		s.build()
+		if s.plan.Key != first {
+			t.Errorf("%d ops with %v: recorded again, the key is another", c.ops, c.number)
+		}
+		keys[first] += fmt.Sprintf("%d ops with %v; ", c.ops, c.number)
+	}
+	if len(keys) != 3 {
+		t.Errorf("want one key for both arguments, and three in all: %v", keys)
+	}
+	if s.plan.Roots[0].Donor != 0 || len(s.plan.Params) != 1 {
+		t.Errorf("the step does not take over its state: %+v", s.plan.Roots)
+	}
+}
+
+func TestPlanningAllocatesNothing(t *testing.T) {
+	s := newStep(t)
+	s.record(t, 1000, 3)
+	s.build()
+	if n := testing.AllocsPerRun(100, s.build); n != 0 {
+		t.Errorf("planning a repeated step: %v allocations", n)
+	}
+}
+
+func BenchmarkPlan(b *testing.B) {
+	for _, n := range []int{10, 1000, 100000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			s := newStep(b)
+			s.record(b, n, 3)
+			b.ReportAllocs()
+			for b.Loop() {
+				s.build()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(s.plan.Nodes)), "ns/node")
+		})
+	}
+}
