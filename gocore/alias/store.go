@@ -256,6 +256,9 @@ func (t *Trace) AddLeaf(sh *shape.Shape, buf Buffer) ir.ID {
 // Epoch is the number of the graph being recorded; it changes when the graph is cut.
 func (t *Trace) Epoch() uint32 { return t.epoch }
 
+// Idle reports that no cell is Pending: nobody needs the graph.
+func (t *Trace) Idle() bool { return t.gaps == len(t.Dirty) }
+
 // Cut ends the graph: the caller has moved every Pending cell to another state, or re-recorded it, and
 // owns the references of the leaves it took.
 func (t *Trace) Cut() {

@@ -193,9 +193,18 @@ func (e *Engine) Release(handles []uint64) {
 	}
 }
 
+// idleGraph is how many nodes that no storage needs any more a graph may hold; a program whose results all
+// die unread never syncs.
+const idleGraph = 1 << 12
+
 func (e *Engine) release(handles []uint64) {
 	for _, h := range handles {
 		e.store.Release(alias.Handle(h))
+	}
+	for dev := range e.store.Devices() {
+		if t := e.store.Trace(int32(dev)); t.Graph.Len() > idleGraph && t.Idle() {
+			e.discard(t)
+		}
 	}
 }
 

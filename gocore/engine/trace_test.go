@@ -107,21 +107,44 @@ func TestTraceAllocatesNothing(t *testing.T) {
 	}
 }
 
+func TestAGraphThatNobodyNeedsIsDropped(t *testing.T) {
+	e := open(t)
+	x := upload(t, e, []float32{1, 2, 3, 4}, 2, 2)
+	w := call("add.Tensor", []int64{dispNew}, x.whole(), float(1.5), integer(1))
+	out, kept := make([]int64, 64), make([]int64, 64)
+	if st, err := e.Trace(w, kept); st != Done {
+		t.Fatal(err)
+	}
+	longest := 0
+	for i := range 10 * idleGraph {
+		if st, err := e.Trace(w, out); st != Done {
+			t.Fatal(err)
+		}
+		e.Release([]uint64{uint64(out[1])})
+		longest = max(longest, e.store.Trace(0).Graph.Len())
+		if i == 5*idleGraph {
+			var got [4]float32
+			if err := e.Fetch(alias.Handle(kept[1]), unsafe.Pointer(&got), 16); err != nil || got[3] != 5.5 {
+				t.Errorf("a value that is needed is %v, error %v", got, err)
+			}
+			longest = 0
+		}
+	}
+	if longest > idleGraph+16 {
+		t.Errorf("the graph grew to %d nodes of dead values", longest)
+	}
+}
+
 func BenchmarkTrace(b *testing.B) {
 	e := open(b)
 	x := upload(b, e, []float32{1, 2, 3, 4}, 2, 2)
 	w := call("add.Tensor", []int64{dispNew}, x.whole(), float(1), integer(1))
 	out := make([]int64, 64)
 	b.ReportAllocs()
-	for i := range b.N {
+	for b.Loop() {
 		if st, err := e.Trace(w, out); st != Done {
 			b.Fatal(st, err)
 		}
 		e.Release([]uint64{uint64(out[1])})
-		if i%10000 == 9999 {
-			e.mu.Lock()
-			e.discard(e.store.Trace(0))
-			e.mu.Unlock()
-		}
 	}
 }
