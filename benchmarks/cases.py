@@ -50,6 +50,7 @@ SPECS = {
     "to-device": Spec("256 MB to the device", "ms", 11, 3),
     "to-host": Spec("256 MB from the device", "ms", 11, 3),
     "item": Spec(".item() of a computed value", "us", 15, 5),
+    "scalar": Spec("torch.tensor(1.0) to the device", "us", 15, 5),
     "matmul": Spec("matrix product, 2048 x 2048 (quick: 1024)", "ms", 15, 5),
     "fused": Spec("8 elementwise ops on 64 M numbers (quick: 8 M)", "ms", 9, 3),
 }
@@ -265,6 +266,18 @@ def item(s: Subject, quick: bool) -> Sample:
     return lambda: [x.item() for _ in range(50)], 50
 
 
+def scalar(s: Subject, quick: bool) -> Sample:
+    """Make a number on the CPU and copy it to the device, two hundred times."""
+    import torch
+
+    def sample() -> None:
+        for _ in range(200):
+            there = torch.tensor(1.0)
+            there = there.clone() if s.device == "cpu" else there.to(s.device)
+
+    return sample, 200
+
+
 def matmul(s: Subject, quick: bool) -> Sample:
     """Multiply two square matrices, of 2048 (1024 when quick)."""
     import torch
@@ -313,6 +326,7 @@ CASES: dict[str, Case] = {
     "to-device": to_device,
     "to-host": to_host,
     "item": item,
+    "scalar": scalar,
     "matmul": matmul,
     "fused": fused,
 }
