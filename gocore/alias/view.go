@@ -38,6 +38,21 @@ func (v *View) full(c *Cell) bool {
 	return v.Offset == 0 && v.Numel()*int64(v.Type.Size()) == c.Bytes && strided.Contiguous(v.Size, v.Stride)
 }
 
+// ragged reports that the storage is no whole number of elements of v's type, as after a set_ or a resize.
+func (v *View) ragged(c *Cell) bool { return c.Bytes%int64(v.Type.Size()) != 0 }
+
+// bytes is v with its elements as bytes, along a dimension more.
+func (v *View) bytes() View {
+	k := int64(v.Type.Size())
+	b := View{v.Handle, dtype.U8, strided.View{Offset: v.Offset * k}}
+	b.Size = append(slices.Clone(v.Size), k)
+	for _, st := range v.Stride {
+		b.Stride = append(b.Stride, st*k)
+	}
+	b.Stride = append(b.Stride, 1)
+	return b
+}
+
 // Read records the value of a view as a dense array of its size. A view that is the storage's value as
 // it stands records nothing and allocates nothing.
 func (s *Store) Read(v *View) (ir.ID, error) {
@@ -56,6 +71,14 @@ func (s *Store) Read(v *View) (ir.ID, error) {
 		return base, nil
 	}
 	t := &s.traces[c.Dev]
+	if v.ragged(c) {
+		b := v.bytes()
+		id, err := s.Read(&b)
+		if err != nil {
+			return ir.None, err
+		}
+		return t.bitcast(id, v.Type, v.Size), nil
+	}
 	base = t.retype(base, v.Type, c.Bytes)
 	prog, err := s.views.Read(t.Graph.Shape(base).Dims, v.View)
 	if err != nil {
@@ -107,6 +130,10 @@ func (s *Store) Write(v *View, val ir.ID) error {
 		}
 		s.SetPending(v.Handle, c, val)
 		return nil
+	}
+	if v.ragged(c) {
+		b := v.bytes()
+		return s.Write(&b, t.bitcast(val, dtype.U8, b.Size))
 	}
 	base, err := s.value(c)
 	if err != nil {
@@ -334,12 +361,17 @@ func (t *Trace) retype(x ir.ID, d dtype.DType, bytes int64) ir.ID {
 	if s := g.Shape(x); s.DType.Size() == d.Size() {
 		dims = s.Dims
 	}
+	return t.bitcast(x, d, dims)
+}
+
+// bitcast reads the bytes of x as elements of type d, of dimensions that take as many.
+func (t *Trace) bitcast(x ir.ID, d dtype.DType, dims []int64) ir.ID {
 	w := t.begin()
 	w.tensor()
 	w.typ(d)
 	w.ints(dims)
 	in := [1]ir.ID{x}
-	return g.Add(ir.OpBitcast, in[:], *w, shape.Of(d, dims), 0, 0)
+	return t.Graph.Add(ir.OpBitcast, in[:], *w, shape.Of(d, dims), 0, 0)
 }
 
 // Broadcast records x, of any dimensions that expand to dims, as an array of dims.
