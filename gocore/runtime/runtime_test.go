@@ -1,0 +1,338 @@
+package runtime
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
+	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
+	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
+	"github.com/torch-go-xla/torch-go-xla/pjrt"
+	"github.com/torch-go-xla/torch-go-xla/pjrt/nullplugin"
+)
+
+// fixture is a client on the null plugin, which computes a few operations and can be made to fail.
+type fixture struct {
+	*Device
+	t       *testing.T
+	control *nullplugin.Control
+}
+
+// open checks at the end that nothing is left, here and in the plugin.
+func open(t *testing.T, opts map[string]any) *fixture {
+	t.Helper()
+	path := nullplugin.Build(t)
+	plugin, err := pjrt.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	control := nullplugin.Open(t, path)
+	before, buffers, bytes := control.Live(), LiveBuffers(), LiveBytes()
+	client, err := Open(plugin, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		control.Disarm()
+		for _, d := range client.Devices {
+			if _, err := d.Wait(0); err != nil {
+				t.Log("left over:", err)
+			}
+		}
+		if err := client.PJRT.Close(); err != nil {
+			t.Error(err)
+		}
+		if LiveBuffers() != buffers || LiveBytes() != bytes {
+			t.Errorf("%d buffers of %d bytes are left", LiveBuffers()-buffers, LiveBytes()-bytes)
+		}
+		after := control.Live()
+		for end := time.Now().Add(5 * time.Second); after != before && time.Now().Before(end); after = control.Live() {
+			time.Sleep(time.Millisecond) // a worker thread lets go of its client a moment later
+		}
+		if after != before {
+			t.Errorf("the plugin had %+v before and %+v after", before, after)
+		}
+	})
+	return &fixture{client.Devices[0], t, control}
+}
+
+var pair = shape.Make(dtype.F32, 2)
+
+func (f *fixture) array(a, b float32) *Buffer {
+	f.t.Helper()
+	data := [2]float32{a, b}
+	buf, err := f.Upload(unsafe.Pointer(&data), pair, nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return buf
+}
+
+func read(b *Buffer) (out [2]float32, err error) {
+	err = b.Download(unsafe.Pointer(&out), 8)
+	return out, err
+}
+
+func (f *fixture) want(b *Buffer, x, y float32) {
+	f.t.Helper()
+	if got, err := read(b); err != nil || got != [2]float32{x, y} {
+		f.t.Errorf("got %v (%v), want [%v %v]", got, err, x, y)
+	}
+}
+
+// program is a program that compiles when asked, after gate is closed.
+type program struct {
+	f      *fixture
+	module string
+	args   int
+	gate   chan struct{} // nil: at once
+	once   sync.Once
+	done   atomic.Bool
+	exe    *Executable
+	err    error
+}
+
+// double is x+x, written into x where donor is 0.
+func (f *fixture) double(donor int) *program {
+	attributes := ""
+	if donor == 0 {
+		attributes = " {tf.aliasing_output = 0 : i32}"
+	}
+	return f.program(1, fmt.Sprintf(`module @double {
+  func.func public @main(%%0: tensor<2xf32>%s) -> tensor<2xf32> {
+    %%1 = "stablehlo.add"(%%0, %%0) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+    "func.return"(%%1) : (tensor<2xf32>) -> ()
+  }
+}`, attributes))
+}
+
+func (f *fixture) program(args int, module string) *program {
+	p := &program{f: f, module: module, args: args}
+	f.t.Cleanup(func() {
+		if p.exe != nil {
+			p.exe.Release()
+		}
+	})
+	return p
+}
+
+func (p *program) Executable() (*Executable, error) {
+	p.once.Do(func() {
+		if p.gate != nil {
+			<-p.gate
+		}
+		p.exe, p.err = p.f.Compile([]byte(p.module), p.args, nil)
+		p.done.Store(true)
+	})
+	return p.exe, p.err
+}
+
+func (p *program) Compiled() bool { return p.done.Load() || p.gate == nil }
+
+// run launches a program on buffers, of which it takes over a reference each, and returns its result.
+func (f *fixture) run(p *program, donors []int32, args ...*Buffer) *Buffer {
+	l := &Launch{Program: p, Args: args, Donors: donors, Given: make([]bool, len(args)), Step: 7}
+	for i, a := range args {
+		l.Given[i] = a.Donating()
+	}
+	l.NewOuts(f.Device, []*shape.Shape{pair}, nil)
+	out := l.Outs[0]
+	f.Enqueue(l)
+	f.Kick()
+	return out
+}
+
+func TestALaunchTakesOverABufferThatIsItsOwn(t *testing.T) {
+	f := open(t, nil)
+	before := donated.Value()
+	x := f.array(1, 2)
+	y := f.run(f.double(0), []int32{0}, x)
+	f.want(y, 2, 4)
+	if donated.Value() != before+1 {
+		t.Error("the buffer was not donated")
+	}
+	y.Release()
+}
+
+func TestALaunchKeepsABufferThatHasAnotherOwner(t *testing.T) {
+	f := open(t, nil)
+	before := donated.Value()
+	x := f.array(1, 2)
+	x.Retain()
+	p := f.double(0)
+	y := f.run(p, []int32{0}, x)
+	f.want(y, 2, 4)
+	f.want(x, 1, 2)
+	if donated.Value() != before {
+		t.Error("a shared buffer was donated")
+	}
+	z := f.run(p, []int32{0}, x) // now it has no other
+	f.want(z, 2, 4)
+	if donated.Value() != before+1 {
+		t.Error("the last owner's launch did not take the buffer over")
+	}
+	y.Release()
+	z.Release()
+}
+
+func TestALaunchInTheQueueIsAnOwner(t *testing.T) {
+	f := open(t, nil)
+	x := f.array(1, 2)
+	x.Retain()
+	first := f.double(0)
+	first.gate = make(chan struct{})
+	y := f.run(first, []int32{0}, x) // waits for its compile
+	z := f.run(f.double(0), []int32{0}, x)
+	close(first.gate)
+	f.want(y, 2, 4)
+	f.want(z, 2, 4)
+	y.Release()
+	z.Release()
+}
+
+func TestAGivenBufferDiesForAllItsOwners(t *testing.T) {
+	f := open(t, nil)
+	x := f.array(1, 2)
+	x.Retain()
+	x.SetDonating(true)
+	y := f.run(f.double(0), []int32{0}, x)
+	f.want(y, 2, 4)
+	if _, err := read(x); errs.KindOf(err) != errs.Donated {
+		t.Errorf("reading the buffer: %v", err)
+	}
+	if _, err := x.Pin(); errs.KindOf(err) != errs.Donated {
+		t.Errorf("pinning the buffer: %v", err)
+	}
+	x.Release()
+	y.Release()
+}
+
+func TestAPinnedBufferIsNotTakenOver(t *testing.T) {
+	f := open(t, map[string]any{"delay_us": int64(500)})
+	x := f.run(f.double(-1), []int32{-1}, f.array(1, 2)) // on its way
+	x.Retain()
+	addr, err := x.Pin()
+	if err != nil || addr == 0 {
+		t.Fatalf("address %#x, %v", addr, err)
+	}
+	here := *(**[2]float32)(unsafe.Pointer(&addr))
+	x.SetDonating(true)
+	p := f.double(0)
+	y := f.run(p, []int32{0}, x)
+	f.want(y, 4, 8)
+	if *here != [2]float32{2, 4} {
+		t.Errorf("the pinned memory holds %v", *here)
+	}
+	f.want(x, 2, 4)
+	x.Unpin()
+	x.Retain()
+	z := f.run(p, []int32{0}, x)
+	f.want(z, 4, 8)
+	if _, err := read(x); errs.KindOf(err) != errs.Donated {
+		t.Errorf("after Unpin the given buffer should be gone: %v", err)
+	}
+	for _, b := range []*Buffer{x, y, z} {
+		b.Release()
+	}
+}
+
+// A launch that fails gives its cause to its results and to what is computed from them; everything else
+// goes on.
+func TestFailures(t *testing.T) {
+	for name, fault := range map[string]string{
+		"compile":             "Client_Compile:1:INTERNAL:no luck",
+		"compile, no memory":  "Client_Compile:1:RESOURCE_EXHAUSTED:no luck",
+		"execute":             "LoadedExecutable_Execute:1:INTERNAL:no luck",
+		"execute, no memory":  "LoadedExecutable_Execute:1:RESOURCE_EXHAUSTED:no luck",
+		"the execution fails": "LoadedExecutable_Execute@event:1:INTERNAL:no luck",
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := open(t, nil)
+			x := f.array(1, 2)
+			x.Retain()
+			good := f.double(-1)
+			if fault[:6] == "Loaded" {
+				if _, err := good.Executable(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f.control.Arm(fault)
+			y := f.run(good, []int32{-1}, x)
+			y.Retain()
+			z := f.run(f.double(-1), []int32{-1}, y)
+			for what, b := range map[string]*Buffer{"result": y, "result of the result": z} {
+				_, err := read(b)
+				if err == nil || !strings.Contains(err.Error(), "no luck") {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			f.want(x, 1, 2)
+			x.Retain()
+			again := f.run(f.double(-1), []int32{-1}, x)
+			f.want(again, 2, 4)
+			for _, b := range []*Buffer{x, y, z, again} {
+				b.Release()
+			}
+		})
+	}
+}
+
+func TestLaunchesRunInOrder(t *testing.T) {
+	f := open(t, map[string]any{"delay_us": int64(200)})
+	slow := f.double(0)
+	slow.gate = make(chan struct{})
+	x := f.run(slow, []int32{0}, f.array(1, 1))
+	p := f.double(0)
+	for range 9 { // more than may be in flight
+		x = f.run(p, []int32{0}, x)
+	}
+	if x.Ready() {
+		t.Error("a result is ready before the program that it depends on is compiled")
+	}
+	if f.WaitQueue(0, time.Millisecond) {
+		t.Error("the queue is said to be empty")
+	}
+	close(slow.gate)
+	if done, err := f.Wait(0); !done || err != nil {
+		t.Errorf("waiting: %v, %v", done, err)
+	}
+	f.want(x, 1024, 1024)
+	x.Release()
+}
+
+func TestManyThreads(t *testing.T) {
+	f := open(t, map[string]any{"delay_us": int64(20)})
+	p := f.double(0)
+	if _, err := p.Executable(); err != nil {
+		t.Fatal(err)
+	}
+	shared := f.array(3, 4)
+	var wg sync.WaitGroup
+	for k := range 8 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for range 50 {
+				shared.Retain()
+				own := f.array(float32(k), 1)
+				a, b := f.run(p, []int32{0}, shared), f.run(p, []int32{0}, own)
+				if got, err := read(a); err != nil || got != [2]float32{6, 8} {
+					t.Errorf("shared: %v, %v", got, err)
+				}
+				if got, err := read(b); err != nil || got != [2]float32{2 * float32(k), 2} {
+					t.Errorf("own: %v, %v", got, err)
+				}
+				a.Release()
+				b.Release()
+			}
+		}()
+	}
+	wg.Wait()
+	f.want(shared, 3, 4)
+	shared.Release()
+}
