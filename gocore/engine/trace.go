@@ -117,6 +117,11 @@ func (e *Engine) trace(w, out []int64) (Status, error) {
 		return Failed, err
 	}
 	outs := c.Outs()
+	if len(sc.dests) == 0 { // the op returns a list
+		for range outs {
+			sc.dests = append(sc.dests, dest{kind: dispNew})
+		}
+	}
 	if len(outs) != len(sc.dests) {
 		return Failed, errs.New(errs.Runtime, "aten::%s: the shape rule gives %d results, the kernel expects %d", row.Name, len(outs), len(sc.dests))
 	}

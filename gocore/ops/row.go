@@ -67,6 +67,7 @@ var Table = join(
 	sortRows,
 	factoryRows,
 	linalgRows,
+	compilerRows,
 )
 
 var index = func() map[string]ir.Op {

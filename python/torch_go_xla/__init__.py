@@ -61,7 +61,7 @@ __all__ = [
 ]
 
 # Loaded at first use, so that the import stays short.
-_LAZY = ("core", "debug", "distributed", "plugins", "runtime", "utils")
+_LAZY = ("core", "debug", "distributed", "experimental", "plugins", "runtime", "utils")
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -70,6 +70,19 @@ def unlazy(tensors: Sequence[torch.Tensor]) -> None:
     _XLAC._xla_sync_multi(tensors, [], wait=True, sync_xla_data=False)
 
 
+def optimization_barrier_(tensors: Sequence[torch.Tensor]) -> None:
+    """Keep the compiler from moving computations across this point, in place.
+
+    All of the tensors are computed before any of them is used. Tensors whose elements share memory, such as
+    expanded ones, are left out: there is nothing to compute.
+    """
+    plain = [getattr(t, "_local_tensor", t).detach() for t in tensors]
+    plain = [t for t in plain if torch._debug_has_internal_overlap(t) != 1]
+    if plain:
+        for t, value in zip(plain, torch.ops.torch_go_xla.optimization_barrier(plain), strict=True):
+            t.copy_(value)
+
+
 def optimizer_step(
     optimizer: torch.optim.Optimizer,
     barrier: bool = False,

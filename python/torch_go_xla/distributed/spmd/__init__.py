@@ -15,14 +15,18 @@
 from . import debugging, xla_sharding
 from .xla_sharded_tensor import XLAShard, XLAShardedTensor
 from .xla_sharding import (
+    EinsumLinear,
     HybridMesh,
     MarkShardingFunction,
     Mesh,
     PartitionSpec,
     ShardingSpec,
     ShardingType,
+    XLAPatchedLinear,
     _mark_manual_sharding,
     annotate_custom_sharding,
+    apply_backward_optimization_barrier,
+    apply_xla_patch_to_nn_linear,
     clear_sharding,
     disable_manual_sharding,
     enable_manual_sharding,
@@ -34,19 +38,24 @@ from .xla_sharding import (
     unwrap_sharded_tensor,
     wrap_as_sharded_tensor,
     wrap_if_sharded,
+    xla_patched_nn_linear_forward,
 )
 
 __all__ = [
+    "EinsumLinear",
     "HybridMesh",
     "MarkShardingFunction",
     "Mesh",
     "PartitionSpec",
     "ShardingSpec",
     "ShardingType",
+    "XLAPatchedLinear",
     "XLAShard",
     "XLAShardedTensor",
     "_mark_manual_sharding",
     "annotate_custom_sharding",
+    "apply_backward_optimization_barrier",
+    "apply_xla_patch_to_nn_linear",
     "clear_sharding",
     "disable_manual_sharding",
     "enable_manual_sharding",
@@ -59,5 +68,6 @@ __all__ = [
     "unwrap_sharded_tensor",
     "wrap_as_sharded_tensor",
     "wrap_if_sharded",
+    "xla_patched_nn_linear_forward",
     "xla_sharding",
 ]

@@ -7,23 +7,30 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import nn
 
 from ... import _XLAC, runtime
 from ..._backend import spmd
 from ..._backend.core import is_xla
 from ..._backend.op_sharding import OpSharding, ShardingType
+from ...core import xla_model as xm
+from .linear import EinsumLinear, XLAPatchedLinear, apply_xla_patch_to_nn_linear, xla_patched_nn_linear_forward
 from .mesh import HybridMesh, Mesh, PartitionSpec, get_1d_mesh, get_global_mesh, set_global_mesh
 from .xla_sharded_tensor import XLAShardedTensor, unwrap_sharded_tensor, wrap_as_sharded_tensor
 
 __all__ = [
+    "EinsumLinear",
     "HybridMesh",
     "MarkShardingFunction",
     "Mesh",
     "PartitionSpec",
     "ShardingSpec",
     "ShardingType",
+    "XLAPatchedLinear",
     "XLAShardedTensor",
     "annotate_custom_sharding",
+    "apply_backward_optimization_barrier",
+    "apply_xla_patch_to_nn_linear",
     "clear_sharding",
     "disable_manual_sharding",
     "enable_manual_sharding",
@@ -35,6 +42,7 @@ __all__ = [
     "unwrap_sharded_tensor",
     "wrap_as_sharded_tensor",
     "wrap_if_sharded",
+    "xla_patched_nn_linear_forward",
 ]
 
 
@@ -142,6 +150,23 @@ def _mark_manual_sharding(t: torch.Tensor) -> XLAShardedTensor:
     """Make the value of a tensor one of each device by itself, unless it is; errors are `_XLAC`'s."""
     _XLAC._mark_manual_sharding(t, OpSharding([], [], [], ShardingType.MANUAL))
     return wrap_as_sharded_tensor(t)
+
+
+# ---- modules ----
+
+
+def apply_backward_optimization_barrier(m: nn.Module) -> None:
+    """Let a module's backward pass be compiled apart from the others'.
+
+    Without it, the compiler may wait with all gradients until it can sum them over the devices together, in one large
+    buffer.
+    """
+
+    def barrier(module: nn.Module, grad_input: Any, grad_output: Any) -> None:
+        grads = [p.grad for p in module.parameters() if p.grad is not None]
+        xm.optimization_barrier_(grads + [g for g in grad_input if g is not None])
+
+    m.register_full_backward_hook(barrier)
 
 
 # ---- inputs ----

@@ -1,0 +1,21 @@
+"""Helpers of fully sharded modules."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+
+def checkpoint_module(module: nn.Module) -> nn.Module:
+    """Let a module compute its activations anew in the backward pass instead of keeping them; returns the module."""
+    forward = module.forward
+
+    @functools.wraps(forward)
+    def recomputed(*args: Any, **kwargs: Any) -> Any:
+        return checkpoint(forward, *args, use_reentrant=False, **kwargs)
+
+    module.forward = recomputed
+    return module

@@ -1,0 +1,234 @@
+"""Loaders that send batches to the devices in the background, while the step before is computed."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import torch
+
+from .. import runtime, sync
+from ..core import xla_model as xm
+from ..distributed import spmd as xs
+
+
+class _Channel:
+    """A queue between threads that can be closed; the reader of a finished one gets None."""
+
+    def __init__(self, size: int) -> None:
+        self._items: deque[Any] = deque()
+        self._size = size
+        self._changed = threading.Condition()
+        self._finished = False
+        self._closed = False
+
+    def put(self, item: Any) -> bool:
+        """Wait for room and append; False if the channel was closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or len(self._items) < self._size)
+            if not self._closed:
+                self._items.append(item)
+                self._changed.notify_all()
+            return not self._closed
+
+    def get(self) -> Any:
+        """Wait for an item; None if there will be no more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._items or self._finished)
+            if self._closed or not self._items:
+                return None
+            item = self._items.popleft()
+            self._changed.notify_all()
+            return item
+
+    def finish(self) -> None:
+        """Say that nothing more comes."""
+        with self._changed:
+            self._finished = True
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Drop what is there and wake everyone."""
+        with self._changed:
+            self._closed = True
+            self._items.clear()
+            self._changed.notify_all()
+
+
+def _read(loader: Iterable[Any], channels: Sequence[_Channel]) -> None:
+    """Deal the batches of a loader out, a round at a time; a round that is not full is left out."""
+    try:
+        rounds: list[Any] = []
+        for batch in loader:
+            rounds.append(batch)
+            if len(rounds) == len(channels):
+                if not all([c.put(b) for c, b in zip(channels, rounds, strict=True)]):
+                    return
+                rounds = []
+    except BaseException as e:  # the reader of the batches raises it
+        failed: Future[Any] = Future()
+        failed.set_exception(e)
+        for c in channels:
+            c.put(failed)
+    finally:
+        for c in channels:
+            c.finish()
+
+
+def _send(cpu: _Channel, ready: _Channel, device: torch.device, threads: int, sharding: Any) -> None:
+    """Send batches to a device; what is ready is futures, in the order of the batches."""
+    with ThreadPoolExecutor(threads) as pool:
+        while (batch := cpu.get()) is not None:
+            sent = batch if isinstance(batch, Future) else pool.submit(_placed, batch, device, sharding)
+            if not ready.put(sent):
+                break
+    ready.finish()
+
+
+def _placed(batch: Any, device: torch.device, sharding: Any) -> Any:
+    with torch.no_grad():
+        if sharding is None:
+            return xm.map_tensors(batch, lambda t: _whole(t.to(device)))
+        if not isinstance(sharding, dict):
+            return xm.send_cpu_data_to_device(batch, device, sharding)
+        if not isinstance(batch, dict):
+            raise ValueError("input batch should be a dict when input sharding is a dict.")
+        if missing := [key for key in batch if key not in sharding]:
+            raise KeyError(f"Keys: {missing} are missing from input_sharding.")
+        return {key: xm.send_cpu_data_to_device(value, device, sharding[key]) for key, value in batch.items()}
+
+
+def _whole(t: torch.Tensor) -> torch.Tensor:
+    """Return a tensor that is told to be on every device under SPMD, so that the compiler leaves it there."""
+    if runtime.is_spmd():
+        xs.mark_sharding(t, xs.get_1d_mesh(), (None,) * t.dim())
+    return t
+
+
+def _close(channels: Sequence[_Channel]) -> None:
+    for c in channels:
+        c.close()
+
+
+class ParallelLoader:
+    """Reads batches from a loader and sends them to devices in the background.
+
+    Args:
+        cpu_loader: the loader, such as a ``torch.utils.data.DataLoader``. Its batches are nested data with tensors.
+        devices: batch i goes to device i modulo their number.
+        batchdim: accepted for torch_xla's programs.
+        batches_per_execution: batches between two syncs.
+        loader_prefetch_size: batches a device that are read ahead.
+        device_prefetch_size: batches a device that are sent ahead.
+        host_to_device_transfer_threads: threads a device that send.
+        input_sharding: a ShardingSpec for the tensors that it fits, or a dict of them by the keys of the batches.
+
+    What reading or sending a batch raises is raised to who takes the batch.
+    """
+
+    def __init__(
+        self,
+        cpu_loader: Any,
+        devices: Sequence[Any],
+        batchdim: int = 0,
+        batches_per_execution: int = 1,
+        loader_prefetch_size: int = 16,
+        device_prefetch_size: int = 8,
+        host_to_device_transfer_threads: int = 1,
+        input_sharding: Any = None,
+    ) -> None:
+        self._cpu_loader = cpu_loader
+        self._batches_per_execution = batches_per_execution
+        placed = [torch.device(d) for d in devices]
+        cpu = [_Channel(loader_prefetch_size) for _ in placed]
+        ready = [_Channel(device_prefetch_size) for _ in placed]
+        self._ready = dict(zip(placed, ready, strict=True))
+        self._threads = [threading.Thread(target=_read, args=(cpu_loader, cpu), daemon=True)]
+        for device, source, target in zip(placed, cpu, ready, strict=True):
+            args = (source, target, device, host_to_device_transfer_threads, input_sharding)
+            self._threads.append(threading.Thread(target=_send, args=args, daemon=True))
+        self._closing = weakref.finalize(self, _close, cpu + ready)
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def batches_per_execution(self) -> int:
+        """Batches between two syncs."""
+        return self._batches_per_execution
+
+    def per_device_loader(self, device: Any) -> PerDeviceLoader:
+        """Return the iterator over a device's batches."""
+        return PerDeviceLoader(self, torch.device(device))
+
+    def per_device_samples(self) -> int:
+        """Return the number of batches for each device."""
+        return len(self._cpu_loader) // len(self._ready)
+
+    def next_item(self, device: torch.device) -> Any:
+        """Return a device's next batch, None after the last."""
+        sent = self._ready[device].get()
+        return None if sent is None else sent.result()
+
+    def close(self) -> None:
+        """Stop the threads; iterators end."""
+        self._closing()
+        for thread in self._threads:
+            thread.join()
+
+
+class PerDeviceLoader:
+    """The batches of one device. It syncs before a batch, after `batches_per_execution`, and after the last."""
+
+    def __init__(self, loader: ParallelLoader, device: torch.device) -> None:
+        self._loader = loader
+        self._device = device
+        self._given = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __len__(self) -> int:
+        return self._loader.per_device_samples()
+
+    def __next__(self) -> Any:
+        if self._given % self._loader.batches_per_execution == 0:
+            sync()
+        item = self._loader.next_item(self._device)
+        if item is None:
+            sync()
+            raise StopIteration
+        self._given += 1
+        return item
+
+    def next(self) -> Any:
+        """Return the next batch; StopIteration after the last."""
+        return next(self)
+
+
+class MpDeviceLoader:
+    """A loader whose batches are on a device; each iteration over it reads the loader anew.
+
+    Args:
+        loader: as ParallelLoader's ``cpu_loader``.
+        device: the device.
+        kwargs: ParallelLoader's other arguments, such as ``input_sharding``.
+    """
+
+    def __init__(self, loader: Any, device: Any, **kwargs: Any) -> None:
+        self._loader = loader
+        self._device = device
+        self._parallel_loader_kwargs = kwargs
+        self._parallel_loader: ParallelLoader | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._parallel_loader is not None:
+            self._parallel_loader.close()
+        self._parallel_loader = ParallelLoader(self._loader, [self._device], **self._parallel_loader_kwargs)
+        return self._parallel_loader.per_device_loader(self._device)
+
+    def __len__(self) -> int:
+        return len(self._loader)

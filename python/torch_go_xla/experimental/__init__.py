@@ -1,0 +1,1 @@
+"""What torch_xla has in ``torch_xla.experimental``."""
