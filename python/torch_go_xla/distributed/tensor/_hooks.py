@@ -1,0 +1,187 @@
+"""Leads torch's DTensor interface to ours for xla meshes."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, _api
+from torch.distributed.tensor._utils import assert_no_mixed_partial_types
+from torch.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard, _StridedShard
+from torch.optim.optimizer import _foreach_supported_types
+
+from . import _autograd
+from ._dtensor import XlaDTensor, lay_out, make_spec
+from ._mesh import XlaDeviceMesh
+
+
+def _normalized(mesh: DeviceMesh, placements: Sequence[Placement] | None, ndim: int) -> tuple[Placement, ...]:
+    """Return placements with dimensions counted from the front; ValueError and IndexError as torch's."""
+    if placements is None:
+        placements = [Replicate()] * mesh.ndim
+    if len(placements) != mesh.ndim:
+        raise ValueError(
+            f"`placements` must have the same length as `device_mesh.ndim`! "
+            f"Found placements length: {len(placements)}, and device_mesh.ndim: {mesh.ndim}."
+        )
+    assert_no_mixed_partial_types(placements)
+    return tuple(_normalized_one(p, ndim) for p in placements)
+
+
+def _normalized_one(placement: Placement, ndim: int) -> Placement:
+    if isinstance(placement, (Shard, _StridedShard)):
+        dim = placement.dim
+        if not -ndim <= dim < ndim:
+            raise IndexError(f"Dimension out of range: {placement} of a tensor of {ndim} dimension(s)")
+        if dim < 0:
+            dim += ndim
+        if isinstance(placement, _StridedShard):
+            return _StridedShard(dim, split_factor=placement.split_factor)
+        return Shard(dim)
+    if isinstance(placement, (Replicate, Partial)):
+        return placement
+    raise RuntimeError(f"Trying to distribute tensor with unsupported placements {placement}!")
+
+
+def xla_distribute_tensor(
+    tensor: torch.Tensor,
+    device_mesh: DeviceMesh,
+    placements: Sequence[Placement] | None = None,
+    partition_spec: Any = None,
+) -> DTensor:
+    """Distribute a leaf tensor, as ``torch.distributed.tensor.distribute_tensor`` does.
+
+    A Parameter gives a Parameter.
+    """
+    if not tensor.is_leaf:
+        raise RuntimeError("`distribute_tensor` should be used to distribute leaf tensors! but found non-leaf tensor!")
+    placements = _normalized(device_mesh, placements, tensor.dim())
+    if isinstance(tensor, DTensor):
+        if tensor.device_mesh != device_mesh:
+            raise ValueError(
+                f"Cannot distribute a DTensor with device mesh {tensor.device_mesh} "
+                f"to a different device mesh {device_mesh}."
+            )
+        if tensor.placements != placements:
+            raise ValueError(
+                f"Cannot distribute a DTensor with placements {tensor.placements} to a different placements "
+                f"{placements}. do you want to call `redistribute` instead?"
+            )
+        return tensor
+    value = tensor.detach()
+    if not (value.is_meta or value.device.type == "xla"):
+        value = value.to("xla")
+    spec = make_spec(value, device_mesh, placements)
+    return XlaDTensor(lay_out(value, spec), spec, requires_grad=tensor.requires_grad)
+
+
+def xla_distribute_module(
+    module: nn.Module,
+    device_mesh: DeviceMesh,
+    partition_fn: Callable[[str, nn.Module, DeviceMesh], None] | None = None,
+    input_fn: Callable[..., Any] | None = None,
+    output_fn: Callable[..., Any] | None = None,
+) -> nn.Module:
+    """Distribute a module's parameters and buffers, as ``torch.distributed.tensor.distribute_module`` does."""
+    for name, part in module.named_modules():
+        if partition_fn is not None:
+            partition_fn(name, part, device_mesh)
+        for key, parameter in part._parameters.items():
+            if parameter is not None and not isinstance(parameter, DTensor):
+                whole = xla_distribute_tensor(parameter.data, device_mesh)
+                part.register_parameter(key, nn.Parameter(whole, requires_grad=parameter.requires_grad))
+        for key, buffer in part._buffers.items():
+            if buffer is not None and not isinstance(buffer, DTensor):
+                part._buffers[key] = xla_distribute_tensor(buffer, device_mesh)
+    if input_fn is not None:
+        into = _with_module("input_fn", input_fn)
+        module.register_forward_pre_hook(lambda m, inputs: into(m, inputs, device_mesh))
+    if output_fn is not None:
+        out_of = _with_module("output_fn", output_fn)
+        module.register_forward_hook(lambda m, inputs, outputs: out_of(m, outputs, device_mesh))
+    module._distribute_module_applied = True  # type: ignore[assignment]
+    return module
+
+
+def _with_module(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of (module, values, mesh), which torch allows to be one of (values, mesh)."""
+    count = len(inspect.signature(fn).parameters)
+    if count == 2:
+        warnings.warn(
+            f"Deprecating {name} that takes two arguments (values, device_mesh), please use {name} that takes in "
+            "(module, values, device_mesh) instead!",
+            FutureWarning,
+            stacklevel=3,
+        )
+        return lambda module, values, mesh: fn(values, mesh)
+    if count != 3:
+        raise ValueError(f"{name} should take in 3 arguments, but got {count} arguments!")
+    return fn
+
+
+def _init(
+    init_op: Callable[..., torch.Tensor],
+    size: torch.Size,
+    device_mesh: DeviceMesh,
+    placements: Sequence[Placement] | None = None,
+    **options: Any,
+) -> DTensor:
+    """Return a new DTensor, from a factory of torch's; the values are those of the whole tensor."""
+    if options["layout"] != torch.strided:
+        raise AssertionError("layout value not supported!")
+    if placements and len(placements) != device_mesh.ndim:
+        raise AssertionError("mesh dimension does not match the length of placements")
+    requires_grad = options.pop("requires_grad", False)
+    placements = _normalized(device_mesh, placements or None, len(size))
+    shape: dict[str, Any] = {"steps": size[0]} if init_op in (torch.linspace, torch.logspace) else {"size": size}
+    value = init_op(**shape, **options, device="xla")
+    spec = make_spec(value, device_mesh, placements)
+    return XlaDTensor(lay_out(value, spec), spec, requires_grad=requires_grad)
+
+
+class _ByMesh:
+    """An autograd function of torch's that is ours where the mesh, argument ``at`` of ``apply``, is an xla mesh."""
+
+    def __init__(self, ours: Any, theirs: Any, at: int) -> None:
+        self._ours, self._theirs, self._at = ours, theirs, at
+
+    def apply(self, *args: Any) -> Any:
+        mesh = args[self._at]
+        if isinstance(mesh, DTensor):
+            mesh = mesh.device_mesh
+        return (self._ours if isinstance(mesh, XlaDeviceMesh) else self._theirs).apply(*args)
+
+
+@functools.cache
+def install() -> None:
+    """Put ours in the place of torch's, for xla meshes; torch finds the rest by the hook for torch_xla."""
+    api: Any = _api
+    api._FromTorchTensor = _ByMesh(_autograd.FromLocal, api._FromTorchTensor, at=1)
+    api._ToTorchTensor = _ByMesh(_autograd.ToLocal, api._ToTorchTensor, at=0)
+    api.Redistribute = _ByMesh(_autograd.Redistribute, api.Redistribute, at=0)
+    theirs = api._dtensor_init_helper
+
+    @functools.wraps(theirs)
+    def init_helper(
+        init_op: Any, size: Any, device_mesh: DeviceMesh | None = None, placements: Any = None, **options: Any
+    ) -> DTensor:
+        mesh = device_mesh or _api._mesh_resources.get_current_mesh()
+        helper = _init if isinstance(mesh, XlaDeviceMesh) else theirs
+        return helper(init_op, size, mesh, placements, **options)  # type: ignore[no-any-return]
+
+    api._dtensor_init_helper = init_helper
+    if XlaDTensor not in _foreach_supported_types:
+        _foreach_supported_types.append(XlaDTensor)
+    # distribute_tensor and distribute_module import these two of torch_xla for an xla mesh.
+    hook = ModuleType("torch_xla.distributed.spmd", "What torch's DTensor takes of torch_xla.")
+    hook.xla_distribute_tensor = xla_distribute_tensor  # type: ignore[attr-defined]
+    hook.xla_distribute_module = xla_distribute_module  # type: ignore[attr-defined]
+    sys.modules.setdefault(hook.__name__, hook)

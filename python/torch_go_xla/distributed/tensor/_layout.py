@@ -1,0 +1,86 @@
+"""Placements as XLA shardings."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+
+import torch
+from torch.distributed.tensor.placement_types import Placement, _StridedShard
+
+from ..._backend import spmd
+from ._mesh import XlaDeviceMesh
+
+REPLICATED = "{replicated}"
+
+
+def shard_dim(placement: Placement) -> int | None:
+    """Return the tensor dimension that a placement shards."""
+    if isinstance(placement, _StridedShard) or placement.is_shard():
+        return int(placement.dim)  # type: ignore[attr-defined]
+    return None
+
+
+def _mesh_dims(sizes: Sequence[int], placements: Sequence[Placement], dim: int) -> list[int] | None:
+    """Return the mesh dimensions that shard a tensor dimension, the one with the largest pieces first.
+
+    None where a strided shard is no order of mesh dimensions.
+    """
+    order: list[int] = []
+    for i in reversed(range(len(placements))):
+        if shard_dim(placements[i]) != dim:
+            continue
+        split = getattr(placements[i], "split_factor", 1)  # the pieces that mesh dimensions cut before this one make
+        at = next((k for k in range(len(order) + 1) if math.prod(sizes[j] for j in order[:k]) == split), None)
+        if at is None:
+            return None
+        order.insert(at, i)
+    return order
+
+
+@functools.lru_cache(maxsize=4096)
+def sharding(mesh: XlaDeviceMesh, placements: tuple[Placement, ...], ndim: int) -> str | None:
+    """Return the HLO sharding of a tensor of ``ndim`` dimensions, or None where no tiling is that layout.
+
+    Devices outside the mesh, and the mesh's parallels in its root, hold replicas.
+    """
+    sizes = mesh.shape
+    dims = [_mesh_dims(sizes, placements, d) for d in range(ndim)]
+    if None in dims:
+        return None
+    tiles = [math.prod(sizes[i] for i in order or ()) for order in dims]
+    if max(tiles, default=1) == 1:
+        return REPLICATED
+    parallel = mesh.parallel_ranks()
+    members = set(parallel.flatten().tolist())
+    others = [r for r in range(spmd.num_devices()) if r not in members]
+    devices = torch.cat([parallel, torch.tensor(others, dtype=parallel.dtype).view(-1, *sizes)])
+    sharded = [i for order in dims for i in order or ()]
+    rest = [i for i in range(mesh.ndim) if i not in sharded]
+    ranks = devices.permute([i + 1 for i in (*sharded, *rest)] + [0]).flatten().tolist()
+    replicas = len(ranks) // math.prod(tiles)
+    shape = [*tiles, replicas] if replicas > 1 else tiles
+    text = f"devices=[{','.join(map(str, shape))}]{','.join(map(str, ranks))}"
+    return f"{{{text} last_tile_dim_replicate}}" if replicas > 1 else f"{{{text}}}"
+
+
+def groups(mesh: XlaDeviceMesh, mesh_dim: int) -> list[list[int]]:
+    """Return the ranks that differ in a mesh dimension alone, group by group, over all devices' parallels."""
+    parallel = mesh.parallel_ranks()
+    lines: list[list[int]] = parallel.movedim(mesh_dim + 1, -1).reshape(-1, mesh.size(mesh_dim)).tolist()
+    members = {r for line in lines for r in line}
+    others = [r for r in range(spmd.num_devices()) if r not in members]
+    size = mesh.size(mesh_dim)
+    return lines + [others[i : i + size] for i in range(0, len(others), size)]
+
+
+def local_shape(mesh: XlaDeviceMesh, placements: Sequence[Placement], shape: Sequence[int]) -> list[int] | None:
+    """Return the shape of every device's shard; None where devices have shards of different shapes."""
+    sizes = list(shape)
+    for i, placement in enumerate(placements):
+        if (d := shard_dim(placement)) is not None:
+            sizes[d], left = divmod(sizes[d], mesh.size(i))
+            if left:
+                return None
+    return sizes

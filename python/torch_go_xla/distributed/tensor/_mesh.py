@@ -1,0 +1,99 @@
+"""Meshes of the devices of this process."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+from torch.distributed.device_mesh import DeviceMesh
+
+from ..._backend import spmd
+
+
+class XlaDeviceMesh(DeviceMesh):
+    """A mesh of this process's devices; rank r is device r.
+
+    The process stands at the mesh's first device: that is its rank and its coordinate. Making one turns SPMD on.
+
+    RuntimeError for a mesh with more ranks than there are devices, ValueError for a rank that is no device.
+    """
+
+    def __init__(self, device_type: str, mesh: Any = None, **options: Any) -> None:
+        spmd.use_spmd()
+        ranks = options.get("_rank_map")
+        if ranks is None:
+            ranks = torch.as_tensor(mesh, dtype=torch.int, device="cpu")
+        self._rank = int(ranks.flatten()[0]) if ranks.numel() else 0
+        super().__init__(device_type, mesh, **options)
+        self._check_devices()
+        self._coordinate_on_dim = (0,) * self.ndim
+        self._dim_group_names = []
+
+    def _check_devices(self) -> None:
+        count = spmd.num_devices()
+        if self._rank_map.numel() > count:
+            raise RuntimeError(
+                f"Mesh should not be bigger than default world size {count}, but found {self._rank_map.numel()} ranks! "
+                f"This process has {count} xla device(s)."
+            )
+        if missing := [r for r in self._flatten_rank_map if not 0 <= r < count]:
+            raise ValueError(f"Rank {missing[0]} is out of range. Valid ranks are 0 to {count - 1} (world_size={count})")
+        if count % self._rank_map.numel():
+            raise RuntimeError(f"Mesh of {self._rank_map.numel()} ranks does not divide the {count} xla devices")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        spmd.use_spmd()
+        super().__setstate__(state)
+        self._check_devices()
+
+    @property
+    def mesh(self) -> torch.Tensor:
+        """The ranks, shape of the mesh; of a submesh, those that lie with the first device."""
+        return self.parallel_ranks()[0]
+
+    def parallel_ranks(self) -> torch.Tensor:
+        """Return the ranks of this mesh and of its parallels in the root mesh, [parallels, *shape]."""
+        return self._layout.remap_to_tensor(self._rank_map)
+
+    def get_rank(self) -> int:
+        return self._rank
+
+    def get_local_rank(self, mesh_dim: int | str | None = None) -> int:
+        self._mesh_dim(mesh_dim)
+        return 0
+
+    def get_group(self, mesh_dim: int | str | None = None) -> Any:
+        self._mesh_dim(mesh_dim)
+        raise RuntimeError("DeviceMesh process groups not initialized! One process drives the devices of an xla mesh.")
+
+    def _mesh_dim(self, mesh_dim: int | str | None) -> int:
+        if mesh_dim is None:
+            if self.ndim > 1:
+                raise RuntimeError(
+                    f"Found the DeviceMesh have {self.ndim} dimensions",
+                    "Optional kwarg `mesh_dim` needs to be specified when device_mesh.ndim > 1.",
+                )
+            return 0
+        return self._get_mesh_dim_by_name(mesh_dim) if isinstance(mesh_dim, str) else mesh_dim
+
+    @staticmethod
+    def _init_process_groups(*args: Any, **kwargs: Any) -> list[Any]:
+        return []
+
+
+def install() -> None:
+    """Let ``DeviceMesh("xla", ...)`` make an `XlaDeviceMesh`."""
+
+    @functools.wraps(DeviceMesh.__new__)
+    def new(cls: type, *args: Any, **kwargs: Any) -> DeviceMesh:
+        device_type = args[0] if args else kwargs.get("device_type")
+        if cls is DeviceMesh and device_type == "xla":
+            from . import _hooks
+
+            _hooks.install()
+            cls = XlaDeviceMesh
+        return object.__new__(cls)
+
+    DeviceMesh.__new__ = new  # type: ignore[method-assign]
+    torch.serialization.add_safe_globals([XlaDeviceMesh])
