@@ -165,6 +165,12 @@ def test_transfers_of_views():
     assert part.tolist() == [0, 7, 8, 9]
 
 
+def test_a_copy_may_ask_not_to_block():
+    x = torch.arange(4, device="xla").to("cpu", torch.float64, non_blocking=True)
+    assert x.dtype == torch.float64 and x.tolist() == [0, 1, 2, 3]
+    assert x.to("xla", non_blocking=True).tolist() == [0, 1, 2, 3]
+
+
 def test_a_copy_to_meta_is_nothing():
     assert torch.zeros(2, device="xla").to("meta").device.type == "meta"
 
