@@ -11,12 +11,13 @@ import torch
 import torch.distributed.checkpoint as dcp
 import torch.distributed.tensor as dt
 import torch.nn.functional as F
-import torch_go_xla
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_module, distribute_tensor
 from torch.distributed.tensor.experimental import implicit_replication, local_map
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, loss_parallel, parallelize_module
+
+import torch_go_xla
 
 
 @pytest.fixture(scope="module")
@@ -182,6 +183,13 @@ class TestLocal:
         local = distribute_tensor(x, mesh, [Shard(0)]).to_local()
         assert local.shape == (1, 4) and not isinstance(local, DTensor)
         torch.testing.assert_close(local.cpu(), x[:1])
+
+    def test_without_gradients(self, mesh):
+        d = distribute_tensor(torch.randn(8, 4), mesh, [Shard(0)])
+        with torch.no_grad():
+            assert d.to_local().shape == (1, 4) and d.full_tensor().shape == (8, 4)
+        p = nn.Parameter(distribute_tensor(torch.randn(8, 4), mesh))
+        assert isinstance(p.to_local(), nn.Parameter)
 
     def test_replicas_are_plain(self, mesh):
         x = torch.randn(8, 4)

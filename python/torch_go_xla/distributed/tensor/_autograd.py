@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
 from torch.distributed.tensor._utils import compute_global_tensor_info
@@ -14,7 +15,6 @@ from torch.distributed.tensor.placement_types import Placement, Replicate
 from ..._backend import spmd
 from . import _layout
 from ._dtensor import XlaDTensor, lay_out, make_spec
-from ._mesh import XlaDeviceMesh
 
 # Reductions of Partial by the name of the collective.
 _COLLECTIVE = {"sum": "sum", "avg": "sum", "product": "mul", "max": "max", "min": "min"}
@@ -25,7 +25,7 @@ def _reduced(placements: Sequence[Placement]) -> tuple[Placement, ...]:
     return tuple(Replicate() if p.is_partial() else p for p in placements)
 
 
-def _is_replicated(mesh: XlaDeviceMesh, placements: Sequence[Placement]) -> bool:
+def _is_replicated(mesh: DeviceMesh, placements: Sequence[Placement]) -> bool:
     return all(p.is_replicate() or p.is_partial() or mesh.size(i) == 1 for i, p in enumerate(placements))
 
 
@@ -36,7 +36,7 @@ def local_of(t: torch.Tensor, spec: DTensorSpec) -> torch.Tensor:
     """
     mesh, placements = spec.mesh, spec.placements
     for i, p in enumerate(placements):
-        if p.is_partial() and p.reduce_op == "sum":
+        if _layout.reduction(p) == "sum":
             t = t / mesh.size(i)
     if _is_replicated(mesh, placements):
         return t.view_as(t)
@@ -62,23 +62,21 @@ def logical_of(t: torch.Tensor, spec: DTensorSpec) -> torch.Tensor:
     if spmd.is_manual(t):
         return _gather(t, spec)
     for i, p in enumerate(placements):
-        if p.is_partial():
-            t = {"sum": lambda x, n: x * n, "product": lambda x, n: x**n}.get(p.reduce_op, _same)(t, mesh.size(i))
+        if _layout.reduction(p) == "sum":
+            t = t * mesh.size(i)
+        elif _layout.reduction(p) == "product":
+            t = t ** mesh.size(i)
         elif (d := _layout.shard_dim(p)) is not None:
             t = torch.cat([t] * mesh.size(i), dim=d)
     return lay_out(t.view_as(t), spec)
 
 
-def _same(t: torch.Tensor, n: int) -> torch.Tensor:
-    return t
-
-
 def _gather(t: torch.Tensor, spec: DTensorSpec) -> torch.Tensor:
     mesh, placements = spec.mesh, spec.placements
     for i, p in enumerate(placements):
-        if p.is_partial():
-            t = spmd.all_reduce(t, _COLLECTIVE[p.reduce_op], _layout.groups(mesh, i))
-            if p.reduce_op == "avg":
+        if (op := _layout.reduction(p)) is not None:
+            t = spmd.all_reduce(t, _COLLECTIVE[op], _layout.groups(mesh, i))
+            if op == "avg":
                 t = t / mesh.size(i)
     text = _layout.sharding(mesh, placements, t.dim())
     if text is None:
@@ -112,7 +110,7 @@ class FromLocal(torch.autograd.Function):
     def forward(
         ctx: Any,
         t: torch.Tensor,
-        mesh: XlaDeviceMesh,
+        mesh: DeviceMesh,
         placements: tuple[Placement, ...],
         run_check: bool,
         shape: torch.Size | None = None,
@@ -147,7 +145,7 @@ class Redistribute(torch.autograd.Function):
     def forward(
         ctx: Any,
         x: DTensor,
-        mesh: XlaDeviceMesh,
+        mesh: DeviceMesh,
         placements: tuple[Placement, ...],
         async_op: bool,
         dtypes: dict[str, Any],

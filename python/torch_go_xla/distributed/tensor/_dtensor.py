@@ -7,18 +7,19 @@ from typing import Any
 
 import torch
 from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, MetadataIndex
+from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
-from torch.distributed.tensor._dispatch import OpDispatcher
+from torch.distributed.tensor._dispatch import OpDispatcher, pytree  # type: ignore[attr-defined]
 from torch.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
 from torch.distributed.tensor.placement_types import Placement, Replicate
 from torch.utils._python_dispatch import return_and_correct_aliasing
-from torch.utils._pytree import tree_map_only, tree_unflatten
+from torch.utils._pytree import tree_map_only
 
 from ..._backend import spmd
 from . import _layout
-from ._mesh import XlaDeviceMesh
 
 aten = torch.ops.aten
+_aliased: Any = return_and_correct_aliasing
 
 
 class _Dispatcher(OpDispatcher):
@@ -36,57 +37,86 @@ class _Dispatcher(OpDispatcher):
         return make_spec(tensor_arg, compute_mesh, [Replicate()] * compute_mesh.ndim)
 
 
-_dispatcher = _Dispatcher()
+_dispatcher: Any = _Dispatcher()
 
 
-
-def make_spec(t: torch.Tensor, mesh: XlaDeviceMesh, placements: Sequence[Placement]) -> DTensorSpec:
+def make_spec(t: torch.Tensor, mesh: DeviceMesh, placements: Sequence[Placement]) -> DTensorSpec:
     """Return the spec of a logical tensor."""
     return DTensorSpec(mesh, tuple(placements), tensor_meta=TensorMeta(t.shape, t.stride(), t.dtype))
 
 
+def _layout_of(t: torch.Tensor, spec: DTensorSpec) -> str | None:
+    """Return the sharding that placements ask for; None where they leave it to the compiler."""
+    if t.device.type != "xla" or any(p.is_partial() for p in spec.placements):
+        return None
+    return _layout.sharding(spec.mesh, spec.placements, t.dim())
+
+
 def lay_out(t: torch.Tensor, spec: DTensorSpec) -> torch.Tensor:
     """Return a logical tensor with the layout of a spec; the same tensor where the layout is the compiler's choice."""
-    if t.device.type != "xla" or any(p.is_partial() for p in spec.placements):
-        return t
-    text = _layout.sharding(spec.mesh, spec.placements, t.dim())
+    text = _layout_of(t, spec)
     return t if text is None else spmd.annotate(t, text)
+
+
+def settle(t: torch.Tensor, spec: DTensorSpec) -> torch.Tensor:
+    """Return a tensor, which nobody else has, with the layout of a spec for its present and its later values."""
+    text = _layout_of(t, spec)
+    if text is not None:
+        spmd.annotate_(t, text)
+    return t
 
 
 class XlaDTensor(DTensor):
     """A DTensor over the devices of this process. ``_local_tensor`` is the logical tensor."""
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         kwargs = kwargs or {}
-        handler = _HANDLERS.get(func)
-        if handler is None and _is_loss_parallel(func):
-            from ._loss import HANDLERS
-
-            handler = HANDLERS[func]
-        if handler is not None:
+        if (handler := _handler(func)) is not None:
             return handler(func, args, kwargs)
         info = _dispatcher.unwrap_to_op_info(func, args, kwargs)
+        schema: Any = info.schema
         try:
-            spec = _dispatcher.sharding_propagator.propagate_op_sharding(info.schema).output_spec
+            spec = _dispatcher.sharding_propagator.propagate_op_sharding(schema).output_spec
         except NotImplementedError:
             if func._can_decompose():
                 return func.decompose(*args, **kwargs)
             spec = None  # an op that torch has no rule for: the partitioner has one
         except Exception as e:
-            raise RuntimeError(f"{e}\n\nSharding propagation failed for {info.schema}") from e
+            raise RuntimeError(f"{e}\n\nSharding propagation failed for {schema}") from e
         if any(isinstance(s, DTensorSpec) and s.mesh != info.compute_mesh for s in info.flat_args_schema):
             raise NotImplementedError("Cross device mesh comm not supported yet!")
-        operands = tree_unflatten(list(info.local_args), info.args_tree_spec) if info.args_tree_spec else info.local_args
-        result = func(*operands, **tree_map_only(DTensor, _logical, info.local_kwargs))
-        if info.schema.is_inplace_op():
+        operands = info.local_args
+        if info.args_tree_spec:
+            operands = pytree.tree_unflatten(list(operands), info.args_tree_spec)
+        result = func(*operands, **info.local_kwargs)
+        if schema.is_inplace_op():
             return _updated(func, args, kwargs, spec) if func._schema.returns else None
-        if info.schema.is_out_variant_op():
+        if schema.is_out_variant_op():
             return _outs(func, kwargs, spec)
-        wrapped = _wrap(result, spec, info.compute_mesh, keep=info.schema.is_view_op())
-        return return_and_correct_aliasing(func, args, kwargs, wrapped) if info.schema.is_view_op() else wrapped
+        wrapped = _wrap(result, spec, info.compute_mesh, keep=schema.is_view_op() or func is aten._unsafe_view.default)
+        return _aliased(func, args, kwargs, wrapped) if schema.is_view_op() else wrapped
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def to_local(self, *, grad_placements: Sequence[Placement] | None = None) -> torch.Tensor:
+        """Return what each device holds: a manual tensor, or a plain one where all devices hold the same.
+
+        NotImplementedError where the shards differ in shape.
+        """
+        from ._autograd import ToLocal
+
+        local: torch.Tensor = ToLocal.apply(self, grad_placements)
+        if getattr(self, "_is_param", False):
+            local._is_param = True
+        return local
+
+    def full_tensor(self, *, grad_placements: Sequence[Placement] | None = None) -> torch.Tensor:
+        """Return the logical tensor, whole on every device."""
+        whole: DTensor = self.redistribute(placements=[Replicate()] * self.device_mesh.ndim)
+        return whole.to_local(grad_placements=grad_placements)
+
+    def __repr__(self) -> str:  # type: ignore[override]
         return (
             f"DTensor(global_tensor={self._local_tensor}, device_mesh={self._spec.mesh}, "
             f"placements={self._spec.placements})"
@@ -94,7 +124,7 @@ class XlaDTensor(DTensor):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if type(self) is not XlaDTensor:
-            return super().__reduce_ex__(protocol)
+            return super().__reduce_ex__(protocol)  # type: ignore[no-untyped-call]
         is_param = getattr(self, "_is_param", False)
         return rebuild, (self._local_tensor, self.device_mesh, self.placements, self.requires_grad, is_param)
 
@@ -116,13 +146,13 @@ class XlaDTensor(DTensor):
 
 
 def rebuild(
-    t: torch.Tensor, mesh: XlaDeviceMesh, placements: Sequence[Placement], requires_grad: bool, is_param: bool
+    t: torch.Tensor, mesh: DeviceMesh, placements: Sequence[Placement], requires_grad: bool, is_param: bool
 ) -> XlaDTensor:
     """Return the DTensor that was saved."""
     spec = make_spec(t, mesh, placements)
-    made = XlaDTensor(lay_out(t, spec), spec, requires_grad=requires_grad)
+    made = XlaDTensor(settle(t, spec), spec, requires_grad=requires_grad)
     if is_param:
-        made._is_param = True  # type: ignore[attr-defined]
+        made._is_param = True
     return made
 
 
@@ -130,7 +160,7 @@ def _logical(x: DTensor) -> torch.Tensor:
     return x._local_tensor
 
 
-def _wrap(result: Any, spec: Any, mesh: XlaDeviceMesh, keep: bool) -> Any:
+def _wrap(result: Any, spec: Any, mesh: DeviceMesh, keep: bool) -> Any:
     """Return the results of an op as DTensors.
 
     ``keep``: a result is a view of an operand, which an annotation would copy.
@@ -160,7 +190,7 @@ def _updated(func: Any, args: Any, kwargs: Any, spec: Any) -> Any:
     if spec.placements == self._spec.placements and spec.shape == self._spec.shape:
         return self
     self._spec = spec
-    return return_and_correct_aliasing(func, args, kwargs, self)
+    return _aliased(func, args, kwargs, self)
 
 
 def _outs(func: Any, kwargs: Any, spec: Any) -> Any:
@@ -195,17 +225,14 @@ _HANDLERS: dict[Any, Callable[..., Any]] = {
 }
 
 
-def _is_loss_parallel(func: Any) -> bool:
-    return func in _LOSS_OPS and func in DTensor._op_dispatcher._custom_op_handlers
+# Those that count inside loss_parallel(), which enters torch's own for the same ops.
+LOSS_HANDLERS: dict[Any, Callable[..., Any]] = {}
 
 
-_LOSS_OPS = {
-    aten._log_softmax.default,
-    aten._log_softmax_backward_data.default,
-    aten.nll_loss_forward.default,
-    aten.nll_loss2d_forward.default,
-    aten.nll_loss_backward.default,
-    aten.nll_loss2d_backward.default,
-}
+def _handler(func: Any) -> Callable[..., Any] | None:
+    if func in LOSS_HANDLERS:
+        return LOSS_HANDLERS[func] if func in DTensor._op_dispatcher._custom_op_handlers else None
+    return _HANDLERS.get(func)
+
 
 torch.serialization.add_safe_globals([XlaDTensor, rebuild])

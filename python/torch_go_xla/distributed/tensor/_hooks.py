@@ -12,14 +12,14 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.device_mesh import DeviceMesh, _mesh_resources
 from torch.distributed.tensor import DTensor, _api
 from torch.distributed.tensor._utils import assert_no_mixed_partial_types
 from torch.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard, _StridedShard
 from torch.optim.optimizer import _foreach_supported_types
 
-from . import _autograd
-from ._dtensor import XlaDTensor, lay_out, make_spec
+from . import _autograd, _loss  # noqa: F401 (_loss enters its handlers)
+from ._dtensor import XlaDTensor, make_spec, settle
 from ._mesh import XlaDeviceMesh
 
 
@@ -77,10 +77,9 @@ def xla_distribute_tensor(
             )
         return tensor
     value = tensor.detach()
-    if not (value.is_meta or value.device.type == "xla"):
-        value = value.to("xla")
+    value = value.clone() if value.is_meta or value.device.type == "xla" else value.to("xla")
     spec = make_spec(value, device_mesh, placements)
-    return XlaDTensor(lay_out(value, spec), spec, requires_grad=tensor.requires_grad)
+    return XlaDTensor(settle(value, spec), spec, requires_grad=tensor.requires_grad)
 
 
 def xla_distribute_module(
@@ -144,7 +143,7 @@ def _init(
     shape: dict[str, Any] = {"steps": size[0]} if init_op in (torch.linspace, torch.logspace) else {"size": size}
     value = init_op(**shape, **options, device="xla")
     spec = make_spec(value, device_mesh, placements)
-    return XlaDTensor(lay_out(value, spec), spec, requires_grad=requires_grad)
+    return XlaDTensor(settle(value, spec), spec, requires_grad=requires_grad)
 
 
 class _ByMesh:
@@ -165,7 +164,6 @@ def install() -> None:
     """Put ours in the place of torch's, for xla meshes; torch finds the rest by the hook for torch_xla."""
     api: Any = _api
     api._FromTorchTensor = _ByMesh(_autograd.FromLocal, api._FromTorchTensor, at=1)
-    api._ToTorchTensor = _ByMesh(_autograd.ToLocal, api._ToTorchTensor, at=0)
     api.Redistribute = _ByMesh(_autograd.Redistribute, api.Redistribute, at=0)
     theirs = api._dtensor_init_helper
 
@@ -173,9 +171,9 @@ def install() -> None:
     def init_helper(
         init_op: Any, size: Any, device_mesh: DeviceMesh | None = None, placements: Any = None, **options: Any
     ) -> DTensor:
-        mesh = device_mesh or _api._mesh_resources.get_current_mesh()
+        mesh = device_mesh or _mesh_resources.get_current_mesh()
         helper = _init if isinstance(mesh, XlaDeviceMesh) else theirs
-        return helper(init_op, size, mesh, placements, **options)  # type: ignore[no-any-return]
+        return helper(init_op, size, mesh, placements, **options)
 
     api._dtensor_init_helper = init_helper
     if XlaDTensor not in _foreach_supported_types:

@@ -7,19 +7,23 @@ import math
 from collections.abc import Sequence
 
 import torch
-from torch.distributed.tensor.placement_types import Placement, _StridedShard
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor.placement_types import Partial, Placement, Shard, _StridedShard
 
 from ..._backend import spmd
-from ._mesh import XlaDeviceMesh
+from ._mesh import parallel_ranks
 
 REPLICATED = "{replicated}"
 
 
 def shard_dim(placement: Placement) -> int | None:
     """Return the tensor dimension that a placement shards."""
-    if isinstance(placement, _StridedShard) or placement.is_shard():
-        return int(placement.dim)  # type: ignore[attr-defined]
-    return None
+    return placement.dim if isinstance(placement, (Shard, _StridedShard)) else None
+
+
+def reduction(placement: Placement) -> str | None:
+    """Return how a partial placement is to be reduced: "sum", "avg", "product", "max", "min"."""
+    return placement.reduce_op if isinstance(placement, Partial) else None
 
 
 def _mesh_dims(sizes: Sequence[int], placements: Sequence[Placement], dim: int) -> list[int] | None:
@@ -40,23 +44,25 @@ def _mesh_dims(sizes: Sequence[int], placements: Sequence[Placement], dim: int) 
 
 
 @functools.lru_cache(maxsize=4096)
-def sharding(mesh: XlaDeviceMesh, placements: tuple[Placement, ...], ndim: int) -> str | None:
+def sharding(mesh: DeviceMesh, placements: tuple[Placement, ...], ndim: int) -> str | None:
     """Return the HLO sharding of a tensor of ``ndim`` dimensions, or None where no tiling is that layout.
 
     Devices outside the mesh, and the mesh's parallels in its root, hold replicas.
     """
     sizes = mesh.shape
-    dims = [_mesh_dims(sizes, placements, d) for d in range(ndim)]
-    if None in dims:
-        return None
-    tiles = [math.prod(sizes[i] for i in order or ()) for order in dims]
+    dims = []
+    for d in range(ndim):
+        if (order := _mesh_dims(sizes, placements, d)) is None:
+            return None
+        dims.append(order)
+    tiles = [math.prod(sizes[i] for i in order) for order in dims]
     if max(tiles, default=1) == 1:
         return REPLICATED
-    parallel = mesh.parallel_ranks()
+    parallel = parallel_ranks(mesh)
     members = set(parallel.flatten().tolist())
     others = [r for r in range(spmd.num_devices()) if r not in members]
     devices = torch.cat([parallel, torch.tensor(others, dtype=parallel.dtype).view(-1, *sizes)])
-    sharded = [i for order in dims for i in order or ()]
+    sharded = [i for order in dims for i in order]
     rest = [i for i in range(mesh.ndim) if i not in sharded]
     ranks = devices.permute([i + 1 for i in (*sharded, *rest)] + [0]).flatten().tolist()
     replicas = len(ranks) // math.prod(tiles)
@@ -65,9 +71,9 @@ def sharding(mesh: XlaDeviceMesh, placements: tuple[Placement, ...], ndim: int) 
     return f"{{{text} last_tile_dim_replicate}}" if replicas > 1 else f"{{{text}}}"
 
 
-def groups(mesh: XlaDeviceMesh, mesh_dim: int) -> list[list[int]]:
+def groups(mesh: DeviceMesh, mesh_dim: int) -> list[list[int]]:
     """Return the ranks that differ in a mesh dimension alone, group by group, over all devices' parallels."""
-    parallel = mesh.parallel_ranks()
+    parallel = parallel_ranks(mesh)
     lines: list[list[int]] = parallel.movedim(mesh_dim + 1, -1).reshape(-1, mesh.size(mesh_dim)).tolist()
     members = {r for line in lines for r in line}
     others = [r for r in range(spmd.num_devices()) if r not in members]
@@ -75,7 +81,7 @@ def groups(mesh: XlaDeviceMesh, mesh_dim: int) -> list[list[int]]:
     return lines + [others[i : i + size] for i in range(0, len(others), size)]
 
 
-def local_shape(mesh: XlaDeviceMesh, placements: Sequence[Placement], shape: Sequence[int]) -> list[int] | None:
+def local_shape(mesh: DeviceMesh, placements: Sequence[Placement], shape: Sequence[int]) -> list[int] | None:
     """Return the shape of every device's shard; None where devices have shards of different shapes."""
     sizes = list(shape)
     for i, placement in enumerate(placements):

@@ -11,7 +11,7 @@ from torch.distributed.tensor._ops._math_ops import Reduction, _skip_dim, replic
 from torch.distributed.tensor.parallel.loss import _cast_to_dtensor, _find_all_reduce_mesh_dim
 from torch.distributed.tensor.placement_types import Partial, Placement, Replicate
 
-from ._dtensor import XlaDTensor, lay_out, make_spec
+from ._dtensor import LOSS_HANDLERS, XlaDTensor, lay_out, make_spec
 
 aten = torch.ops.aten
 
@@ -68,11 +68,13 @@ def _nll_loss_backward(func: Any, args: Any, kwargs: Any) -> XlaDTensor:
     return _like(func(_logical(grad), _logical(x), target, weight, *map(_logical, rest)), x, x.placements)
 
 
-HANDLERS = {
-    aten._log_softmax.default: _log_softmax,
-    aten._log_softmax_backward_data.default: _log_softmax_backward,
-    aten.nll_loss_forward.default: _nll_loss,
-    aten.nll_loss2d_forward.default: _nll_loss,
-    aten.nll_loss_backward.default: _nll_loss_backward,
-    aten.nll_loss2d_backward.default: _nll_loss_backward,
-}
+LOSS_HANDLERS.update(
+    {
+        aten._log_softmax.default: _log_softmax,
+        aten._log_softmax_backward_data.default: _log_softmax_backward,
+        aten.nll_loss_forward.default: _nll_loss,
+        aten.nll_loss2d_forward.default: _nll_loss,
+        aten.nll_loss_backward.default: _nll_loss_backward,
+        aten.nll_loss2d_backward.default: _nll_loss_backward,
+    }
+)

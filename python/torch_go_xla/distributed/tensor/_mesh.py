@@ -38,7 +38,9 @@ class XlaDeviceMesh(DeviceMesh):
                 f"This process has {count} xla device(s)."
             )
         if missing := [r for r in self._flatten_rank_map if not 0 <= r < count]:
-            raise ValueError(f"Rank {missing[0]} is out of range. Valid ranks are 0 to {count - 1} (world_size={count})")
+            raise ValueError(
+                f"Rank {missing[0]} is out of range. Valid ranks are 0 to {count - 1} (world_size={count})"
+            )
         if count % self._rank_map.numel():
             raise RuntimeError(f"Mesh of {self._rank_map.numel()} ranks does not divide the {count} xla devices")
 
@@ -50,11 +52,7 @@ class XlaDeviceMesh(DeviceMesh):
     @property
     def mesh(self) -> torch.Tensor:
         """The ranks, shape of the mesh; of a submesh, those that lie with the first device."""
-        return self.parallel_ranks()[0]
-
-    def parallel_ranks(self) -> torch.Tensor:
-        """Return the ranks of this mesh and of its parallels in the root mesh, [parallels, *shape]."""
-        return self._layout.remap_to_tensor(self._rank_map)
+        return parallel_ranks(self)[0]
 
     def get_rank(self) -> int:
         return self._rank
@@ -82,6 +80,11 @@ class XlaDeviceMesh(DeviceMesh):
         return []
 
 
+def parallel_ranks(mesh: DeviceMesh) -> torch.Tensor:
+    """Return the ranks of a mesh and of its parallels in the root mesh, [parallels, *shape of the mesh]."""
+    return mesh._layout.remap_to_tensor(mesh._rank_map)
+
+
 def install() -> None:
     """Let ``DeviceMesh("xla", ...)`` make an `XlaDeviceMesh`."""
 
@@ -95,5 +98,5 @@ def install() -> None:
             cls = XlaDeviceMesh
         return object.__new__(cls)
 
-    DeviceMesh.__new__ = new  # type: ignore[method-assign]
+    DeviceMesh.__new__ = new  # type: ignore[method-assign, assignment]
     torch.serialization.add_safe_globals([XlaDeviceMesh])

@@ -1,0 +1,325 @@
+"""Cases of test_dtensor.py: whole models, equal to the same models on one CPU, and the collectives of their steps."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_module, distribute_tensor
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    PrepareModuleInput,
+    PrepareModuleOutput,
+    RowwiseParallel,
+    SequenceParallel,
+    loss_parallel,
+    parallelize_module,
+)
+
+import torch_go_xla
+
+
+@pytest.fixture(scope="module")
+def mesh() -> DeviceMesh:
+    return init_device_mesh("xla", (8,), mesh_dim_names=("tp",))
+
+
+@pytest.fixture(scope="module")
+def mesh_2d() -> DeviceMesh:
+    return init_device_mesh("xla", (2, 4), mesh_dim_names=("dp", "tp"))
+
+
+def whole(t: torch.Tensor) -> torch.Tensor:
+    return (t.full_tensor() if isinstance(t, DTensor) else t).detach().cpu()
+
+
+def assert_equal(ours: torch.Tensor, theirs: torch.Tensor, tolerance: float = 1e-5) -> None:
+    """Compare relative to the largest element."""
+    theirs = theirs.detach()
+    assert (whole(ours) - theirs).abs().max() <= tolerance * theirs.abs().max()
+
+
+def assert_same_parameters(ours: nn.Module, theirs: nn.Module, tolerance: float = 1e-5) -> None:
+    for (name, p), (_, q) in zip(ours.named_parameters(), theirs.named_parameters(), strict=True):
+        assert p.shape == q.shape, name
+        assert_equal(p, q, tolerance)
+
+
+def collectives(results: Callable[[], object]) -> Counter[str]:
+    """Return how many collectives of each kind the program has that computes what ``results`` records."""
+    torch_go_xla.sync()
+    keep = results()
+    found = Counter(c.kind for c in torch_go_xla.debug.collectives())
+    del keep
+    return found
+
+
+class Block(nn.Module):
+    def __init__(self, width: int = 32) -> None:
+        super().__init__()
+        self.in_proj = nn.Linear(width, 4 * width)
+        self.out_proj = nn.Linear(4 * width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.out_proj(F.relu(self.in_proj(x)))
+
+
+def by_hand(model: Block, mesh: DeviceMesh) -> Block:
+    def place(linear: nn.Linear, weight: Shard, bias: Shard | Replicate) -> None:
+        linear.weight = nn.Parameter(distribute_tensor(linear.weight, mesh, [weight]))
+        linear.bias = nn.Parameter(distribute_tensor(linear.bias, mesh, [bias]))
+
+    place(model.in_proj, Shard(0), Shard(0))
+    place(model.out_proj, Shard(1), Replicate())
+    return model
+
+
+def by_plan(model: Block, mesh: DeviceMesh) -> nn.Module:
+    return parallelize_module(model, mesh, {"in_proj": ColwiseParallel(), "out_proj": RowwiseParallel()})
+
+
+def by_module(model: Block, mesh: DeviceMesh) -> nn.Module:
+    def partition(name: str, part: nn.Module, mesh: DeviceMesh) -> None:
+        if name == "":
+            by_hand(part, mesh)
+
+    return distribute_module(model, mesh, partition)
+
+
+def train(model: nn.Module, batches: list[torch.Tensor], **options: object) -> list[float]:
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, **options)
+    losses = []
+    for x in batches:
+        optimizer.zero_grad()
+        loss = (model(x) - 1).square().mean()
+        loss.backward()
+        optimizer.step()
+        torch_go_xla.sync()
+        losses.append(loss.item())
+    return losses
+
+
+@pytest.mark.parametrize("distribute", [by_hand, by_plan, by_module])
+@pytest.mark.parametrize("foreach", [None, False])
+def test_block_trains_as_unsharded(mesh, distribute, foreach):
+    torch.manual_seed(0)
+    ref = Block()
+    model = distribute(copy.deepcopy(ref).to("xla"), mesh)
+    assert model.in_proj.weight.placements == (Shard(0),) and model.out_proj.weight.placements == (Shard(1),)
+    batches = [torch.randn(16, 32) for _ in range(20)]
+    expected = train(ref, batches)
+    losses = train(model, [x.to("xla") for x in batches], foreach=foreach)
+    torch.testing.assert_close(torch.tensor(losses), torch.tensor(expected), rtol=1e-5, atol=0)
+    assert_same_parameters(model, ref)
+    assert model.in_proj.weight.grad.placements == (Shard(0),)
+
+
+@pytest.mark.parametrize("distribute", [by_hand, by_plan])
+def test_one_all_reduce_a_block_forward(mesh, distribute):
+    model = distribute(Block().to("xla"), mesh)
+    x = torch.randn(16, 32, device="xla")
+    with torch.no_grad():
+        assert collectives(lambda: model(x)) == {"all-reduce": 1}
+
+
+class Attention(nn.Module):
+    """Its forward divides the heads by the devices, as torch's tutorial does: q, k and v are local tensors."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads, self.size = heads, width // heads
+        self.wq, self.wk, self.wv, self.wo = (nn.Linear(width, width, bias=False) for _ in range(4))
+
+    def forward(self, x: torch.Tensor, freqs: torch.Tensor) -> torch.Tensor:
+        batch, length, _ = x.shape
+        q, k, v = (w(x).view(batch, length, self.heads, self.size) for w in (self.wq, self.wk, self.wv))
+        q, k = rotate(q, freqs), rotate(k, freqs)
+        y = F.scaled_dot_product_attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), is_causal=True)
+        return self.wo(y.transpose(1, 2).reshape(batch, length, -1))
+
+
+def rotate(x: torch.Tensor, freqs: torch.Tensor) -> torch.Tensor:
+    a, b = x.chunk(2, dim=-1)
+    cos, sin = freqs.cos()[None, :, None], freqs.sin()[None, :, None]
+    return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
+
+
+class FeedForward(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.w1, self.w3 = (nn.Linear(width, 2 * width, bias=False) for _ in range(2))
+        self.w2 = nn.Linear(2 * width, width, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.w2(F.silu(self.w1(x)) * self.w3(x))
+
+
+class Layer(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.attention = Attention(width, heads)
+        self.feed_forward = FeedForward(width)
+        self.attention_norm, self.ffn_norm = nn.RMSNorm(width), nn.RMSNorm(width)
+
+    def forward(self, x: torch.Tensor, freqs: torch.Tensor) -> torch.Tensor:
+        h = x + self.attention(self.attention_norm(x), freqs)
+        return h + self.feed_forward(self.ffn_norm(h))
+
+
+class Llama(nn.Module):
+    def __init__(self, layers: int = 2, width: int = 32, heads: int = 8, words: int = 64) -> None:
+        super().__init__()
+        self.tok_embeddings = nn.Embedding(words, width)
+        self.layers = nn.ModuleList(Layer(width, heads) for _ in range(layers))
+        self.norm = nn.RMSNorm(width)
+        self.output = nn.Linear(width, words, bias=False)
+        self.size = width // heads
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        half = torch.arange(self.size // 2, device=tokens.device)
+        freqs = torch.outer(torch.arange(tokens.shape[1], device=tokens.device), 100.0 ** (-half / (self.size // 2)))
+        h = self.tok_embeddings(tokens)
+        for layer in self.layers:
+            h = layer(h, freqs)
+        return self.output(self.norm(h))
+
+
+def tutorial_plan(model: Llama, tp: DeviceMesh, output: ColwiseParallel) -> Llama:
+    """Parallelize as torch's tutorial on tensor parallelism does, with sequence parallelism."""
+    parallelize_module(
+        model,
+        tp,
+        {
+            "tok_embeddings": RowwiseParallel(input_layouts=Replicate(), output_layouts=Shard(1)),
+            "norm": SequenceParallel(),
+            "output": output,
+        },
+    )
+    for layer in model.layers:
+        layer.attention.heads //= tp.size()
+        parallelize_module(
+            layer,
+            tp,
+            {
+                "attention_norm": SequenceParallel(),
+                "attention": PrepareModuleInput(
+                    input_layouts=(Shard(1), None), desired_input_layouts=(Replicate(), None)
+                ),
+                "attention.wq": ColwiseParallel(),
+                "attention.wk": ColwiseParallel(),
+                "attention.wv": ColwiseParallel(),
+                "attention.wo": RowwiseParallel(output_layouts=Shard(1)),
+                "ffn_norm": SequenceParallel(),
+                "feed_forward": PrepareModuleInput(input_layouts=(Shard(1),), desired_input_layouts=(Replicate(),)),
+                "feed_forward.w1": ColwiseParallel(),
+                "feed_forward.w2": RowwiseParallel(output_layouts=Shard(1)),
+                "feed_forward.w3": ColwiseParallel(),
+            },
+        )
+    return model
+
+
+def language_step(model: nn.Module, optimizer: torch.optim.Optimizer, tokens: torch.Tensor) -> torch.Tensor:
+    optimizer.zero_grad()
+    logits = model(tokens)
+    loss = F.cross_entropy(logits.flatten(0, 1), tokens.roll(-1, 1).flatten())
+    loss.backward()
+    optimizer.step()
+    torch_go_xla.sync()
+    return loss
+
+
+def test_tutorial_trains_as_unsharded(mesh):
+    torch.manual_seed(0)
+    ref = Llama()
+    plan = ColwiseParallel(input_layouts=Shard(1), output_layouts=Replicate())
+    model = tutorial_plan(copy.deepcopy(ref).to("xla"), mesh, plan)
+    theirs = torch.optim.AdamW(ref.parameters(), lr=0.01, eps=1e-4)
+    ours = torch.optim.AdamW(model.parameters(), lr=0.01, eps=1e-4)
+    for _ in range(3):
+        tokens = torch.randint(64, (2, 16))
+        expected = language_step(ref, theirs, tokens)
+        assert_equal(language_step(model, ours, tokens.to("xla")), expected)
+    assert_same_parameters(model, ref, 1e-4)
+
+
+def test_tutorial_with_loss_parallel(mesh):
+    torch.manual_seed(0)
+    ref = Llama(layers=1)
+    plan = ColwiseParallel(input_layouts=Shard(1), use_local_output=False)
+    model = tutorial_plan(copy.deepcopy(ref).to("xla"), mesh, plan)
+    theirs, ours = (torch.optim.SGD(m.parameters(), lr=0.1) for m in (ref, model))
+    tokens = torch.randint(64, (2, 16))
+    expected = language_step(ref, theirs, tokens)
+    with loss_parallel():
+        assert_equal(language_step(model, ours, tokens.to("xla")), expected)
+    assert_same_parameters(model, ref)
+
+
+def distribute_2d(model: Llama, mesh: DeviceMesh) -> Llama:
+    """Shard the weights over tp, and once more over dp; the activations' batch over dp, their heads over tp."""
+    rows, columns = [Shard(1), Shard(0)], [Shard(0), Shard(1)]
+    for name, p in list(model.named_parameters()):
+        owner = model.get_submodule(name.rpartition(".")[0])
+        if p.dim() == 1:
+            placements = [Replicate(), Replicate()]
+        else:
+            placements = columns if name.endswith(("wo.weight", "w2.weight")) else rows
+        owner.weight = nn.Parameter(distribute_tensor(p, mesh, placements))
+    return model
+
+
+def test_llama_on_a_2d_mesh(mesh_2d):
+    torch.manual_seed(0)
+    ref = Llama(layers=4)
+    model = distribute_2d(copy.deepcopy(ref).to("xla"), mesh_2d)
+    for layer in model.layers:
+        layer.attention.__class__ = LocalAttention
+    theirs = torch.optim.AdamW(ref.parameters(), lr=0.01, eps=1e-4)
+    ours = torch.optim.AdamW(model.parameters(), lr=0.01, eps=1e-4)
+    for _ in range(2):
+        tokens = torch.randint(64, (4, 16))
+        expected = language_step(ref, theirs, tokens)
+        shared = distribute_tensor(tokens, mesh_2d, [Shard(0), Replicate()])
+        assert_equal(language_step(model, ours, shared), expected)
+    assert_same_parameters(model, ref, 1e-4)
+    assert bytes_per_device(model) <= 1.05 * sum(p.numel() * 4 for p in ref.parameters()) / 4
+
+
+def bytes_per_device(model: nn.Module) -> int:
+    """Return the most bytes of parameters that a device holds."""
+    held: Counter[int] = Counter()
+    for p in model.parameters():
+        for shard in torch_go_xla._backend.spmd.shards(p.detach()._local_tensor):
+            held[shard.device] += shard.data.numel() * shard.data.element_size()
+    return max(held.values())
+
+
+class LocalAttention(Attention):
+    """Attention on the heads and the part of the batch that a device has, as shard_map would run it."""
+
+    def forward(self, x: torch.Tensor, freqs: torch.Tensor) -> torch.Tensor:
+        mesh = self.wq.weight.device_mesh
+        layout = [Shard(0), Shard(2)]
+        q, k, v = (w(x).redistribute(placements=layout).to_local() for w in (self.wq, self.wk, self.wv))
+        q, k, v = (t.view(t.shape[0], t.shape[1], self.heads // mesh["tp"].size(), self.size) for t in (q, k, v))
+        q, k = rotate(q, freqs), rotate(k, freqs)
+        y = F.scaled_dot_product_attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), is_causal=True)
+        y = y.transpose(1, 2).flatten(2)
+        return self.wo(DTensor.from_local(y, mesh, layout)).redistribute(placements=[Shard(0), Replicate()])
+
+
+def test_prepared_outputs(mesh):
+    model = parallelize_module(
+        nn.Sequential(nn.Linear(8, 8)).to("xla"),
+        mesh,
+        PrepareModuleOutput(output_layouts=Replicate(), desired_output_layouts=Shard(0), use_local_output=False),
+    )
+    y = model(torch.ones(8, 8, device="xla"))
+    assert y.placements == (Shard(0),)
