@@ -14,7 +14,8 @@ Fetch = Callable[[torch.UntypedStorage], torch.UntypedStorage]
 
 
 def settled(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the plain tensor that holds the value: functional wrappers are brought up to date, then taken off."""
+    """Return the plain tensor that holds the value: a DTensor's logical one, a functional wrapper's brought up to date."""
+    tensor = getattr(tensor, "_local_tensor", tensor)
     while torch._is_functional_tensor(tensor):
         torch._sync(tensor)  # type: ignore[attr-defined, no-untyped-call]
         tensor = torch._from_functional_tensor(tensor)

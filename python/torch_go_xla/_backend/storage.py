@@ -134,6 +134,11 @@ def saved_as_cpu(progress: Callable[[int, int], None]) -> Iterator[None]:
         _portable.reset(token)
 
 
+def is_saved_as_cpu() -> bool:
+    """Tell whether this is within `saved_as_cpu`."""
+    return _portable.get() is not None
+
+
 def _location_tag(storage: Any) -> str | None:
     if storage.device.type != "xla":
         return None

@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import return_and_correct_aliasing
 from torch.utils._pytree import tree_map_only
 
 from ..._backend import spmd
+from ..._backend.storage import is_saved_as_cpu
 from . import _layout
 
 aten = torch.ops.aten
@@ -125,6 +126,8 @@ class XlaDTensor(DTensor):
     def __reduce_ex__(self, protocol: Any) -> Any:
         if type(self) is not XlaDTensor:
             return super().__reduce_ex__(protocol)  # type: ignore[no-untyped-call]
+        if is_saved_as_cpu():
+            return self._local_tensor.__reduce_ex__(protocol)
         is_param = getattr(self, "_is_param", False)
         return rebuild, (self._local_tensor, self.device_mesh, self.placements, self.requires_grad, is_param)
 
