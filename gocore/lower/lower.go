@@ -74,6 +74,7 @@ func Lower(p *lazy.Plan, o Options) (*Program, error) {
 		vals: make([]stablehlo.Value, g.Len()), order: make(map[ir.ID]int64, len(p.Scalars)),
 		args: make(map[argKey]stablehlo.Value), entered: make(map[ir.ID]stablehlo.Value)}
 	w.b.Locations(o.Locations)
+	w.b.SetPartitions(p.Trace.Partitions)
 	for i, id := range p.Scalars {
 		w.order[id] = int64(i)
 	}

@@ -30,16 +30,22 @@ type reducer func(b *stablehlo.Builder, x value, dims []int64) value
 
 // greatest is the maximum over dims, NaN if there is one.
 func greatest(b *stablehlo.Builder, x value, dims []int64) value {
-	if !x.DType().IsFloat() {
+	switch {
+	case !x.DType().IsFloat():
 		return b.ReduceMax(x, dims)
+	case b.Partitions() > 0:
+		return withNaN(b, x, dims, (*stablehlo.Builder).ReduceMax)
 	}
 	return byComparison(b, x, b.MinValue(x.DType()), dims, stablehlo.GE)
 }
 
 // least is the minimum over dims, NaN if there is one.
 func least(b *stablehlo.Builder, x value, dims []int64) value {
-	if !x.DType().IsFloat() {
+	switch {
+	case !x.DType().IsFloat():
 		return b.ReduceMin(x, dims)
+	case b.Partitions() > 0:
+		return withNaN(b, x, dims, (*stablehlo.Builder).ReduceMin)
 	}
 	return byComparison(b, x, b.MaxValue(x.DType()), dims, stablehlo.LE)
 }
@@ -49,6 +55,13 @@ func byComparison(b *stablehlo.Builder, x, init value, dims []int64, prefer stab
 	return inTwo(b, x, dims, func(b *stablehlo.Builder, x value, dims []int64) value {
 		return b.Reduce([]value{x}, []value{init}, dims, preferring(prefer))[0]
 	})
+}
+
+// withNaN is a reduction that is NaN where x has one. It is the way where x may be sharded: the partitioner
+// makes the combiner that of an all-reduce, and backends know few.
+func withNaN(b *stablehlo.Builder, x value, dims []int64, f reducer) value {
+	best := f(b, x, dims)
+	return b.Select(b.ReduceOr(b.IsNaN(x), dims), b.ConstLike(best, math.NaN()), best)
 }
 
 // preferring combines to the operand that compares so with the other, or to the NaN.

@@ -61,7 +61,9 @@ type Builder struct {
 	name     string
 	modAttrs []Attr
 	meshes   []mesh
-	err      *Error
+
+	partitions int
+	err        *Error
 
 	out    []byte // body of the innermost open function or region
 	attrs  []byte // attributes of the operation being written
@@ -159,6 +161,12 @@ func (b *Builder) ResultAttrs(i int, attrs ...Attr) {
 	}
 	b.main.resultAt[i] = append(b.main.resultAt[i], attrs...)
 }
+
+// SetPartitions says over how many devices the program will be partitioned.
+func (b *Builder) SetPartitions(n int) { b.partitions = n }
+
+// Partitions is over how many devices the program will be partitioned, 0 if it will not be.
+func (b *Builder) Partitions() int { return b.partitions }
 
 // ModuleAttrs adds attributes to the module, such as Int32Attr("mhlo.num_partitions", 2).
 func (b *Builder) ModuleAttrs(attrs ...Attr) { b.modAttrs = append(b.modAttrs, attrs...) }

@@ -40,6 +40,11 @@ from ._backend.errors import (  # noqa: E402
 )
 from ._compile import compile  # noqa: E402
 
+if torch.distributed.is_available():
+    from .distributed.tensor import _mesh
+
+    _mesh.install()
+
 __all__ = [
     "_XLAC",
     "CompileError",

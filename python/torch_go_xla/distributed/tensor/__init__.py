@@ -10,7 +10,19 @@ in the collectives. ``Partial`` is a placement on paper alone: the logical tenso
 
 from __future__ import annotations
 
-from ._dtensor import XlaDTensor
+from typing import TYPE_CHECKING, Any
+
 from ._mesh import XlaDeviceMesh
 
+if TYPE_CHECKING:
+    from ._dtensor import XlaDTensor
+
 __all__ = ["XlaDTensor", "XlaDeviceMesh"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "XlaDTensor":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ._dtensor import XlaDTensor  # imports torch.distributed.tensor, which takes a second
+
+    return XlaDTensor
