@@ -23,6 +23,8 @@ from torch.distributed.tensor.parallel import (
 )
 
 import torch_go_xla
+from torch_go_xla import debug
+from torch_go_xla._backend import spmd
 
 
 @pytest.fixture(scope="module")
@@ -53,11 +55,8 @@ def assert_same_parameters(ours: nn.Module, theirs: nn.Module, tolerance: float 
 
 def collectives(results: Callable[[], object]) -> Counter[str]:
     """Return how many collectives of each kind the program has that computes what ``results`` records."""
-    torch_go_xla.sync()
-    keep = results()
-    found = Counter(c.kind for c in torch_go_xla.debug.collectives())
-    del keep
-    return found
+    kept = []
+    return Counter(c.kind for c in debug.collectives(lambda: kept.append(results())))
 
 
 class Block(nn.Module):
@@ -296,7 +295,7 @@ def bytes_per_device(model: nn.Module) -> int:
     """Return the most bytes of parameters that a device holds."""
     held: Counter[int] = Counter()
     for p in model.parameters():
-        for shard in torch_go_xla._backend.spmd.shards(p.detach()._local_tensor):
+        for shard in spmd.shards(p.detach()._local_tensor):
             held[shard.device] += shard.data.numel() * shard.data.element_size()
     return max(held.values())
 

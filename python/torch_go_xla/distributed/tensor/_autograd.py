@@ -16,9 +16,6 @@ from ..._backend import spmd
 from . import _layout
 from ._dtensor import XlaDTensor, lay_out, make_spec
 
-# Reductions of Partial by the name of the collective.
-_COLLECTIVE = {"sum": "sum", "avg": "sum", "product": "mul", "max": "max", "min": "min"}
-
 
 def _reduced(placements: Sequence[Placement]) -> tuple[Placement, ...]:
     """Return the placements of a gradient: torch keeps none partial."""
@@ -75,9 +72,7 @@ def _gather(t: torch.Tensor, spec: DTensorSpec) -> torch.Tensor:
     mesh, placements = spec.mesh, spec.placements
     for i, p in enumerate(placements):
         if (op := _layout.reduction(p)) is not None:
-            t = spmd.all_reduce(t, _COLLECTIVE[op], _layout.groups(mesh, i))
-            if op == "avg":
-                t = t / mesh.size(i)
+            t = spmd.all_reduce(t, op, _layout.groups(mesh, i))
     text = _layout.sharding(mesh, placements, t.dim())
     if text is None:
         raise NotImplementedError(f"from_local: no tiling of {mesh} has the placements {placements}")
