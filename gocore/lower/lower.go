@@ -57,8 +57,9 @@ type lowering struct {
 	order  map[ir.ID]int64 // of the numbers in a pack
 	args   map[argKey]stablehlo.Value
 
-	inside   bool                      // the node being lowered computes with local values
-	entered  map[ir.ID]stablehlo.Value // values that are the same on every device, as local ones
+	local    *stablehlo.Marking
+	inside   bool                                // the node being lowered computes with local values
+	entered  map[stablehlo.Value]stablehlo.Value // values that are the same on every device, as local ones
 	channels int64
 }
 
@@ -72,9 +73,10 @@ func Lower(p *lazy.Plan, o Options) (*Program, error) {
 	g := &p.Trace.Graph
 	w := &lowering{b: stablehlo.NewModule("step_" + p.Key.String()), plan: p, graph: g,
 		vals: make([]stablehlo.Value, g.Len()), order: make(map[ir.ID]int64, len(p.Scalars)),
-		args: make(map[argKey]stablehlo.Value), entered: make(map[ir.ID]stablehlo.Value)}
+		args: make(map[argKey]stablehlo.Value), entered: make(map[stablehlo.Value]stablehlo.Value)}
 	w.b.Locations(o.Locations)
 	w.b.SetPartitions(p.Trace.Partitions)
+	w.local = ops.Local(w.b)
 	for i, id := range p.Scalars {
 		w.order[id] = int64(i)
 	}
@@ -181,6 +183,9 @@ func (w *lowering) node(l *ops.Lowering, id ir.ID, o Options) (err error) {
 				w.Value(in) // in front of the node, not within a region of it
 			}
 		}
+		// The partitioner takes no guess: a constant shared with the rest of the program would make that local too.
+		w.b.Mark(w.local)
+		defer func() { w.inside = false; w.b.Mark(nil) }()
 	}
 	l.Begin(id)
 	row.Lower(l)
@@ -219,10 +224,15 @@ func (w *lowering) Value(id ir.ID) stablehlo.Value {
 	if !w.inside || w.graph.Manual(id) {
 		return v
 	}
-	local, ok := w.entered[id]
+	return w.enter(v)
+}
+
+// enter is a value that is the same on every device as a local one.
+func (w *lowering) enter(v stablehlo.Value) stablehlo.Value {
+	local, ok := w.entered[v]
 	if !ok {
-		local = ops.FullToShard(w.b, ops.Annotated(w.b, v, sharding.Everywhere), sharding.Everywhere)
-		w.entered[id] = local
+		local = ops.Entered(w.b, v)
+		w.entered[v] = local
 	}
 	return local
 }
@@ -246,18 +256,26 @@ func PackType(d dtype.DType) dtype.DType {
 
 // Argument implements ops.Source: element i of the pack, converted to d.
 func (w *lowering) Argument(id ir.ID, d dtype.DType) stablehlo.Value {
-	if v, ok := w.args[argKey{id, d}]; ok {
-		return v
+	v, ok := w.args[argKey{id, d}]
+	if !ok {
+		v = w.argument(id, d)
+		w.args[argKey{id, d}] = v
 	}
+	if w.inside {
+		return w.enter(v)
+	}
+	return v
+}
+
+func (w *lowering) argument(id ir.ID, d dtype.DType) stablehlo.Value {
+	defer w.b.Mark(w.b.Mark(nil))
 	i, ok := w.order[id]
 	if !ok {
 		return w.b.Failf("argument", nil, "number %%%d is not among the plan's arguments", id)
 	}
 	pack := w.pack(PackType(d))
 	v := w.b.Reshape(w.b.Slice(pack, []int64{i}, []int64{i + 1}, []int64{1}), nil)
-	v = ops.Convert(w.b, v, d)
-	w.args[argKey{id, d}] = v
-	return v
+	return ops.Convert(w.b, v, d)
 }
 
 func (w *lowering) pack(d dtype.DType) stablehlo.Value {

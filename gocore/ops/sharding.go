@@ -318,7 +318,21 @@ func ShardToFull(b *stablehlo.Builder, x value, sh *sharding.Sharding, full *sha
 	return place(b, "SPMDShardToFullShape", Annotated(b, x, sharding.PerDevice), full, sh)
 }
 
+// Entered is a local value that is x on every device.
+func Entered(b *stablehlo.Builder, x value) value {
+	return FullToShard(b, Annotated(b, x, sharding.Everywhere), sharding.Everywhere)
+}
+
+// Local is the marking of operations on local values.
+func Local(b *stablehlo.Builder) *stablehlo.Marking {
+	return &stablehlo.Marking{
+		Sharding: sharding.PerDevice.String(),
+		Constant: func(x value) value { return Entered(b, x) },
+	}
+}
+
 func place(b *stablehlo.Builder, target string, x value, out *shape.Shape, sh *sharding.Sharding) value {
+	defer b.Mark(b.Mark(nil))
 	return b.CustomCall(target, []value{x}, []*shape.Shape{out},
 		stablehlo.CustomCallOptions{Attrs: []stablehlo.Attr{stablehlo.Sharding(sh.String())}})[0]
 }

@@ -63,6 +63,7 @@ type Builder struct {
 	meshes   []mesh
 
 	partitions int
+	mark       *Marking
 	err        *Error
 
 	out    []byte // body of the innermost open function or region
@@ -170,6 +171,23 @@ func (b *Builder) Partitions() int { return b.partitions }
 
 // ModuleAttrs adds attributes to the module, such as Int32Attr("mhlo.num_partitions", 2).
 func (b *Builder) ModuleAttrs(attrs ...Attr) { b.modAttrs = append(b.modAttrs, attrs...) }
+
+// Marking is what Mark does to operations.
+type Marking struct {
+	Sharding string            // of each result
+	Constant func(Value) Value // made of each constant, which has no sharding: compilers merge equal ones
+}
+
+// Mark changes the operations that follow, but for the bodies of regions, until it is called again; nil ends
+// that. The result is what counted before.
+func (b *Builder) Mark(m *Marking) *Marking {
+	before := b.mark
+	b.mark = m
+	return before
+}
+
+// marks reports whether Mark counts for what is written now.
+func (b *Builder) marks() bool { return b.mark != nil && len(b.scopes) == 1 }
 
 // NextAttrs adds attributes to the next operation that is written, such as
 // StringAttr("mhlo.sharding", "{replicated}"). An operation with regions takes them after its body.

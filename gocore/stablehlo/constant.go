@@ -82,8 +82,9 @@ func (x Scalar) nonzero() bool {
 }
 
 type constKey struct {
-	s *shape.Shape
-	x [3]uint64
+	s    *shape.Shape
+	x    [3]uint64
+	mark *Marking
 }
 
 // Splat is a constant of shape s that holds x everywhere, converted to the element type as a C cast
@@ -96,7 +97,7 @@ func (b *Builder) Splat(s *shape.Shape, x Scalar) Value {
 		b.fail(op, "constant of type "+s.String())
 		return Value{s: s}
 	}
-	key := constKey{s, [3]uint64{uint64(x.kind) | x.bits<<3, math.Float64bits(x.re), x.bits ^ math.Float64bits(x.im)}}
+	key := constKey{s, [3]uint64{uint64(x.kind) | x.bits<<3, math.Float64bits(x.re), x.bits ^ math.Float64bits(x.im)}, b.mark}
 	if v, ok := b.consts[key]; ok && v.scope == b.scope() {
 		return v
 	}
@@ -112,11 +113,21 @@ func (b *Builder) Splat(s *shape.Shape, x Scalar) Value {
 	}
 	b.attrs = append(b.attrs, "> : "...)
 	b.attrs = appendType(b.attrs, s)
-	v := b.op1(op, s)
+	v := b.constant(s)
 	if v.scope != 0 {
 		b.consts[key] = v
 	}
 	return v
+}
+
+// constant writes a constant whose value is in b.attrs.
+func (b *Builder) constant(s *shape.Shape) Value {
+	if !b.marks() {
+		return b.op1("stablehlo.constant", s)
+	}
+	m := b.Mark(nil)
+	defer b.Mark(m)
+	return m.Constant(b.op1("stablehlo.constant", s))
 }
 
 // String prints the number.

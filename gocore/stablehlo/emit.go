@@ -2,6 +2,7 @@ package stablehlo
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
@@ -96,6 +97,7 @@ func (b *Builder) emit(op string, operands []Value, regions [][]byte, results ..
 	}
 	b.out = append(b.out, ')')
 	b.emitRegions(regions)
+	b.emitMark(len(results))
 	b.emitAttrs()
 	b.emitSignature(operands, results)
 	return first
@@ -116,6 +118,18 @@ func (b *Builder) emitRegions(regions [][]byte) {
 	}
 	b.indent()
 	b.out = append(b.out, "})"...)
+}
+
+// emitMark adds the sharding of Mark to the operation's attributes: for several results, one for each.
+func (b *Builder) emitMark(results int) {
+	if results == 0 || !b.marks() {
+		return
+	}
+	text := b.mark.Sharding
+	if results > 1 {
+		text = "{" + text + strings.Repeat(", "+text, results-1) + "}"
+	}
+	b.extra = append(b.extra, Sharding(text))
 }
 
 func (b *Builder) emitAttrs() {

@@ -226,6 +226,25 @@ class TestLocal:
         DTensor.from_local(y, mesh, [Shard(0)]).sum().backward()
         same(w.grad, torch.ones(8, 6).T @ x)
 
+    def test_next_to_logical_tensors(self, mesh):
+        """Equal constants of both parts of the program do not make one part of the other."""
+        x, y = torch.randn(8, 16), torch.randn(8, 16)
+        dx, dy = (distribute_tensor(t, mesh, [Shard(0)]).requires_grad_() for t in (x, y))
+        local = F.layer_norm(dx.to_local().softmax(1) * 2 + 1, (16,))
+        logical = F.layer_norm(dy.softmax(1) * 2 + 1, (16,)).cumsum(1)
+        (DTensor.from_local(local, mesh, [Shard(0)]) + logical).square().sum().backward()
+        a, b = x.requires_grad_(), y.requires_grad_()
+        f = F.layer_norm(a.softmax(1) * 2 + 1, (16,)) + F.layer_norm(b.softmax(1) * 2 + 1, (16,)).cumsum(1)
+        f.square().sum().backward()
+        same(dx.grad, a.grad, rtol=1e-3, atol=1e-3)
+        same(dy.grad, b.grad, rtol=1e-3, atol=1e-3)
+
+    def test_ops_of_several_results(self, mesh):
+        x = torch.randn(8, 16)
+        values, places = distribute_tensor(x, mesh, [Shard(0)]).to_local().sort(dim=1)
+        same(DTensor.from_local(values, mesh, [Shard(0)]), x.sort(dim=1).values)
+        same(DTensor.from_local(places, mesh, [Shard(0)]), x.sort(dim=1).indices)
+
     def test_from_a_plain_tensor(self, mesh):
         x = torch.randn(2, 3)
         same(DTensor.from_local(x, mesh, [Replicate()]), x)

@@ -15,7 +15,7 @@ import (
 
 // outside are the methods that random calls leave out: they are about the module and not an
 // operation, or take text or devices that have to exist.
-var outside = []string{"Return", "Bytes", "Err", "Failf", "Loc", "Locations", "ModuleAttrs", "ResultAttrs", "NextAttrs", "Mesh", "Param",
+var outside = []string{"Return", "Bytes", "Err", "Failf", "Loc", "Locations", "ModuleAttrs", "ResultAttrs", "NextAttrs", "Mark", "SetPartitions", "Partitions", "Mesh", "Param",
 	"NumParams", "Func", "DefineFunc", "Call", "Composite", "CustomCall", "ShardingConstraint", "AllReduce", "AllGather", "AllToAll",
 	"ReduceScatter", "CollectivePermute", "CollectiveBroadcast", "ConstantBytes", "RngUniform", "RngNormal"}
 

@@ -33,8 +33,13 @@ class _Dispatcher(OpDispatcher):
         self.sharding_propagator = DTensor._op_dispatcher.sharding_propagator
 
     def _try_replicate_spec_for_scalar_tensor(self, op_call: Any, tensor_arg: torch.Tensor, compute_mesh: Any) -> Any:
-        if tensor_arg.device.type != "xla" or spmd.is_manual(tensor_arg):
+        if tensor_arg.device.type != "xla":
             return super()._try_replicate_spec_for_scalar_tensor(op_call, tensor_arg, compute_mesh)
+        if spmd.is_manual(tensor_arg):
+            raise RuntimeError(
+                f"{op_call}: got mixed torch.Tensor and DTensor: a local tensor differs from device to device, "
+                "DTensor.from_local says how it is part of a whole"
+            )
         return make_spec(tensor_arg, compute_mesh, [Replicate()] * compute_mesh.ndim)
 
 
