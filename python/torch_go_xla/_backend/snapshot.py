@@ -14,7 +14,7 @@ Fetch = Callable[[torch.UntypedStorage], torch.UntypedStorage]
 
 
 def settled(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the plain tensor that holds the value: a DTensor's logical one, a functional wrapper's brought up to date."""
+    """Return the plain tensor that holds the value: a DTensor's logical one, a functional wrapper's after its sync."""
     tensor = getattr(tensor, "_local_tensor", tensor)
     while torch._is_functional_tensor(tensor):
         torch._sync(tensor)  # type: ignore[attr-defined, no-untyped-call]

@@ -132,7 +132,7 @@ class XlaDTensor(DTensor):
         if type(self) is not XlaDTensor:
             return super().__reduce_ex__(protocol)  # type: ignore[no-untyped-call]
         if is_saved_as_cpu():
-            return self._local_tensor.__reduce_ex__(protocol)
+            return self._local_tensor.__reduce_ex__(protocol)  # type: ignore[no-untyped-call]
         is_param = getattr(self, "_is_param", False)
         return rebuild, (self._local_tensor, self.device_mesh, self.placements, self.requires_grad, is_param)
 
