@@ -11,6 +11,11 @@ import (
 var matrixFunctionRows = []Row{
 	{Name: "linalg_matrix_exp", Schema: "(Tensor self) -> Tensor",
 		Infer: func(c *Ctx) error {
+			if s := c.In(0); halves.has(s.DType) && len(s.Dims) >= 2 {
+				if n, m := sides(s); n == m {
+					return c.ReturnLike(s)
+				}
+			}
 			s, err := c.squares(0, "linalg.matrix_exp")
 			if err != nil {
 				return err
@@ -22,7 +27,7 @@ var matrixFunctionRows = []Row{
 				l.Return(l.omitted(0))
 				return
 			}
-			l.Return(l.finish(0, matrixExp(l.B, l.stack(0))))
+			l.Return(l.finish(0, matrixExp(l.B, stacked(l.B, l.As(0, l.Out(0).DType.Accumulate())))))
 		}},
 }
 

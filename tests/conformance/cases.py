@@ -15,6 +15,7 @@ Move = Callable[[Any], Any]
 
 Case = Callable[[Move], Any]
 
+HALVES = (torch.bfloat16, torch.float16)
 KINDS = ("forward", "backward", "inplace", "out", "noncontiguous", "edge")
 DTYPES = (
     torch.float32,
@@ -34,8 +35,11 @@ def tensors(tree: Any) -> list[torch.Tensor]:
     return [x for x in tree_flatten(tree)[0] if isinstance(x, torch.Tensor)]
 
 
-def mover(device: str) -> Move:
-    """Return a function that copies all tensors of a tree to a device, with their strides, and names that device."""
+def mover(device: str, wide: bool = False) -> Move:
+    """Return a function that copies all tensors of a tree to a device, with their strides, and names that device.
+
+    wide makes float32 of half types.
+    """
 
     def one(x: Any) -> Any:
         if isinstance(x, torch.device) or (isinstance(x, str) and x == "cpu"):
@@ -49,6 +53,8 @@ def mover(device: str) -> Move:
             used = 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True)) if x.numel() else 0
             whole = y.as_strided((x.storage_offset() + used,), (1,), 0).clone().to(device)
             y = whole.as_strided(x.shape, x.stride(), x.storage_offset())
+        if wide and x.dtype in HALVES:
+            y = y.to(torch.float32)
         return y.requires_grad_(x.requires_grad)
 
     return lambda tree: tree_map(one, tree)

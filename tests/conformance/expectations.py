@@ -36,7 +36,7 @@ def is_random(op: str, sample: Any) -> bool:
     return op in RANDOM or (op in _RANDOM_IF and _RANDOM_IF[op](sample))
 
 
-# Half types: the CPU rounds between the steps of an op, where a compiled program keeps float32.
+# Half types: one rounding of sums whose terms are of the size of one.
 _HALF = {torch.bfloat16: (1.6e-2, 8e-3), torch.float16: (2e-3, 1e-3)}
 
 _ORDER = "sums in another order than the CPU, of terms that cancel"

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
-from . import fallback, transfer
+from . import fallback, sized, transfer
 from .core import device_index, is_xla
 
 _aten = torch.ops.aten
@@ -125,6 +125,8 @@ def otherwise(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], why: N
     if why is not None:
         if name in _TAKES_INDICES and any(i is not None and i.dtype in _MASKS for i in args[1]):
             return _by_positions(kernel, args, kwargs)
+        if name in sized.UNSIZED:
+            return sized.UNSIZED[name](*args, **kwargs)
         return fallback.fallback(fallback.overload(name), *args, **kwargs)
     if name in _SPECIAL:
         return _SPECIAL[name](args, kwargs)
