@@ -24,7 +24,7 @@ DEPENDS := pyproject.toml setup.py
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test check build install wheel lint race asan cgocheck golden fuzz crash metamorphic bench bench-quick soak clean distclean
+.PHONY: help demo test check conformance build install wheel lint race asan cgocheck golden fuzz crash metamorphic bench bench-quick soak clean distclean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -36,6 +36,9 @@ test: $(VENV)/.installed-test build ## install what the tests need, run the Go a
 	$(GO) vet ./...
 	$(GOTEST) ./...
 	$(PY) -m pytest
+
+conformance: $(VENV)/.installed-test build ## every op description of torch, all types and uses; writes docs/ops.md
+	$(PY) -W ignore -m tests.conformance --processes 2 --write
 
 check: $(VENV)/.installed-test build ## the quick part of the tests
 	$(GO) vet ./...

@@ -11,7 +11,7 @@ import (
 )
 
 // reduceRows are reductions and scans.
-var reduceRows = join(sumRows, extremumRows, truthRows, varianceRows, vectorNormRows, scanRows, orderRows, distanceRows)
+var reduceRows = join(sumRows, extremumRows, truthRows, varianceRows, vectorNormRows, scanRows, orderRows, distanceRows, hashRows)
 
 // dimSet is a set of dimensions, bit i for dimension i; torch too allows no more than 64.
 type dimSet uint64
@@ -294,4 +294,30 @@ func truth(name string, f reducer) []Row {
 		row(".dim", "(Tensor self, int dim, bool keepdim=False) -> Tensor", overDim),
 		row(".dims", "(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", axes{dim: 1, keep: 2, emptyIsNone: true}),
 	}
+}
+
+// hashRows combine the bits of all elements, as 64-bit numbers, by exclusive or.
+var hashRows = []Row{
+	{Name: "hash_tensor", Schema: "(Tensor self, int[1] dim=[], *, bool keepdim=False, int mode=0) -> Tensor",
+		Infer: func(c *Ctx) error {
+			s := c.In(0)
+			switch {
+			case c.Int(3) != 0:
+				return errs.New(errs.Runtime, "hash_tensor: unknown mode %d", c.Int(3))
+			case s.DType.IsComplex():
+				return notFor("hash_tensor_cpu", s.DType)
+			case s.Numel() == 0 && len(c.Ints(1)) == 0:
+				return errs.New(errs.Runtime, "hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.")
+			}
+			return overDim.infer(c, dtype.U64)
+		},
+		Lower: func(l *Lowering) {
+			b, d := l.B, l.Shape(0).DType
+			wide := dtype.I64
+			if d.IsFloat() {
+				wide = dtype.F64
+			}
+			x := b.BitcastConvert(l.As(0, wide), dtype.U64)
+			l.Return(l.finish(0, b.Reduce([]value{x}, []value{zero(b, dtype.U64)}, overDim.list(l), stablehlo.CombineXor)[0]))
+		}},
 }

@@ -19,6 +19,7 @@ var (
 	CombineMin Combiner = pairwise((*Builder).Minimum)
 	CombineAnd Combiner = pairwise((*Builder).And)
 	CombineOr  Combiner = pairwise((*Builder).Or)
+	CombineXor Combiner = pairwise((*Builder).Xor)
 	// CombineReplace keeps rhs: the update of a Scatter that overwrites.
 	CombineReplace Combiner = func(_ *Builder, _, rhs []Value) []Value { return rhs }
 )

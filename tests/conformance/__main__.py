@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
+from . import expectations, table
 from .cases import DTYPES, KINDS
 from .runner import Job, run
 
@@ -25,6 +26,7 @@ def main() -> None:
     p.add_argument("--most", type=int, default=20, help="samples of a kind")
     p.add_argument("--processes", type=int, default=1)
     p.add_argument("--record", type=Path, help="append the reports to this file, as JSON lines")
+    p.add_argument("--write", action="store_true", help="write docs/ops.md, of this run and of what --record holds")
     a = p.parse_args()
     jobs = [
         Job(op.formatted_name, dtype, tuple(a.kinds.split(",")), a.most)
@@ -34,19 +36,27 @@ def main() -> None:
         and getattr(torch, dtype) in op.supported_dtypes("cpu")
     ]
     began = time.time()
-    good = bad = 0
-    record = a.record.open("a") if a.record else None
+    reports = [json.loads(line) for line in a.record.open()] if a.record and a.record.exists() else []
+    good = listed = open_ = 0
     for r in run(jobs, a.processes):
-        if record:
-            print(json.dumps(r), file=record, flush=True)
-        failed = bool(r["failures"] or r["fallbacks"])
-        good, bad = good + (not failed), bad + failed
-        if failed:
-            print(r["op"], r["dtype"], r["kind"], f"{r['passed']} pass,", f"{len(r['failures'])} fail", *r["fallbacks"])
-            for text in r["failures"][:3]:
-                print("   ", text)
-    print(f"{good} pass natively, {bad} do not, {time.time() - began:.0f} s")
-    sys.exit(bad > 0)
+        reports.append(r)
+        if a.record:
+            with a.record.open("a") as file:
+                print(json.dumps(r), file=file)
+        if table.passes(r):
+            good += 1
+            continue
+        why = expectations.reason(r["op"], r["kind"], r["dtype"])
+        listed, open_ = listed + bool(why), open_ + (not why)
+        print(
+            r["op"], r["dtype"], r["kind"], f"{r['passed']} pass, {len(r['failures'])} fail", *r["fallbacks"], why or ""
+        )
+        for text in r["failures"][:3]:
+            print("   ", text)
+    print(f"{good} pass natively, {listed} are known not to, {open_} fail, {time.time() - began:.0f} s")
+    if a.write:
+        table.write(reports, a.most)
+    sys.exit(open_ > 0)
 
 
 if __name__ == "__main__":

@@ -96,20 +96,28 @@ def cases(op: Any, dtype: torch.dtype, kind: str, most: int) -> Iterator[tuple[s
             yield str(i), sample, _MAKERS[kind](op, sample)
 
 
-def _call(function: Callable[..., Any], sample: Any, move: Move) -> Any:
-    value, args, kwargs = move((sample.input, sample.args, sample.kwargs))
+# Ops that take further tensors from the CPU, whatever the device of the first.
+_HOST_ARGUMENTS = ("tensor_split",)
+
+
+def _moved(op: Any, sample: Any, move: Move) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     torch.manual_seed(0)
-    return function(value, *args, **kwargs)
+    if op.name in _HOST_ARGUMENTS:
+        return move(sample.input), sample.args, sample.kwargs
+    return move((sample.input, sample.args, sample.kwargs))
 
 
 def _plain(op: Any, sample: Any) -> Case:
-    return lambda move: sample.output_process_fn_grad(_call(op, sample, move))
+    def case(move: Move) -> Any:
+        value, args, kwargs = _moved(op, sample, move)
+        return sample.output_process_fn_grad(op(value, *args, **kwargs))
+
+    return case
 
 
 def _backward(op: Any, sample: Any) -> Case:
     def case(move: Move) -> Any:
-        value, args, kwargs = move((sample.input, sample.args, sample.kwargs))
-        torch.manual_seed(0)
+        value, args, kwargs = _moved(op, sample, move)
         out = sample.output_process_fn_grad(op(value, *args, **kwargs))
         roots = [x for x in tensors(out) if x.requires_grad]
         leaves = [x for x in tensors((value, args, kwargs)) if x.requires_grad]
@@ -128,8 +136,7 @@ def _ramp(x: torch.Tensor) -> torch.Tensor:
 
 def _inplace(op: Any, sample: Any) -> Case:
     def case(move: Move) -> Any:
-        value, args, kwargs = move((sample.input, sample.args, sample.kwargs))
-        torch.manual_seed(0)
+        value, args, kwargs = _moved(op, sample, move)
         result = op.get_inplace()(value, *args, **kwargs)
         return [value, result]
 
@@ -145,7 +152,8 @@ def _out(op: Any, sample: Any) -> Case:
         given = []
         for make in (_transposed, lambda x: x.new_empty(0)):
             out = move(tree_map(lambda x, make=make: make(x) if isinstance(x, torch.Tensor) else x, want))
-            _call(lambda *a, out=out, **k: op(*a, out=out, **k), sample, move)
+            value, args, kwargs = _moved(op, sample, move)
+            op(value, *args, out=out, **kwargs)
             given.append(out)
         return given, [x.stride() for x in tensors(given[0])]
 

@@ -74,13 +74,12 @@ def check(op: Any, dtype: torch.dtype, kinds: list[str], most: int) -> list[Repo
             torch_go_xla.sync()
         except Exception:  # noqa: BLE001 - every case is computed alone below
             pass
-        tolerance = tolerance_of(op, dtype)
         for p in pending:
-            error = _difference(p.got, p.want, tolerance, p.random)
+            error = _difference(op, p.got, p.want, p.random)
             if isinstance(error, RuntimeError):  # perhaps of another case of the same program
-                error = _alone(p, tolerance)
+                error = _alone(op, p)
             if error is not None and dtype in HALVES:
-                error = _difference(p.got, _rounded_once(p), tolerance, p.random)
+                error = _difference(op, p.got, _rounded_once(p), p.random)
             if error is None:
                 p.report.passed += 1
             else:
@@ -128,27 +127,27 @@ def _rounded_once(p: _Pending) -> list[Any]:
     return [e.to(w.dtype) if isinstance(w, torch.Tensor) and w.dtype in HALVES else w for e, w in both]
 
 
-def _alone(p: _Pending, tolerance: tuple[float, float]) -> Exception | None:
+def _alone(op: Any, p: _Pending) -> Exception | None:
     try:
         got = _on_xla(p.case)
         torch_go_xla.sync()
     except Exception as error:  # noqa: BLE001 - reported
         return error
-    return _difference(got, p.want, tolerance, p.random)
+    return _difference(op, got, p.want, p.random)
 
 
-def _difference(got: list[Any], want: list[Any], tolerance: tuple[float, float], random: bool) -> Exception | None:
+def _difference(op: Any, got: list[Any], want: list[Any], random: bool) -> Exception | None:
     if len(got) != len(want):
         return AssertionError(f"{len(got)} results, expected {len(want)}")
     for g, w in zip(got, want, strict=True):
         try:
-            _compare(g, w, tolerance, random)
+            _compare(op, g, w, random)
         except Exception as error:  # noqa: BLE001 - returned
             return error
     return None
 
 
-def _compare(got: Any, want: Any, tolerance: tuple[float, float], random: bool) -> None:
+def _compare(op: Any, got: Any, want: Any, random: bool) -> None:
     if not isinstance(want, torch.Tensor):
         same = got == want or (isinstance(want, float) and math.isclose(got, want, rel_tol=1e-5, abs_tol=1e-5))
         same = same or (want != want and got != got)
@@ -160,8 +159,7 @@ def _compare(got: Any, want: Any, tolerance: tuple[float, float], random: bool) 
     assert got.shape == want.shape, f"shape {list(got.shape)}, expected {list(want.shape)}"
     got = got.detach().cpu()
     if not random:
-        exact = not (want.is_floating_point() or want.is_complex())
-        rtol, atol = (0, 0) if exact else tolerance
+        rtol, atol = tolerance_of(op, want.dtype)
         torch.testing.assert_close(got, want.detach(), rtol=rtol, atol=atol, equal_nan=True)
 
 
@@ -172,15 +170,18 @@ _DEFAULT = {
     torch.float32: (1.3e-6, 1e-5),
     torch.float64: (1e-7, 1e-7),
     torch.complex64: (1.3e-6, 1e-5),
+    torch.complex128: (1e-7, 1e-7),
 }
 
 
 def tolerance_of(op: Any, dtype: torch.dtype) -> tuple[float, float]:
-    """Return torch's relative and absolute tolerance for an op's tests of values.
+    """Return torch's relative and absolute tolerance for an op's results of a type.
 
     Those of torch.testing, or the op's own where torch gives it one for all devices, or ours with a reason.
     """
-    rtol, atol = _DEFAULT.get(dtype, (0.0, 0.0))
+    if dtype not in _DEFAULT:
+        return 0.0, 0.0
+    rtol, atol = _DEFAULT[dtype]
     found = [expectations.tolerance(op.formatted_name, dtype)]
     for decorator in _decorators(op):
         if isinstance(decorator, toleranceOverride) and dtype in decorator.d:

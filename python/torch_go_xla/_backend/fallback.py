@@ -32,7 +32,6 @@ _NO_DECOMPOSITION = {
     "aten::new_empty",
     "aten::lift",
     "aten::lift_fresh",
-    "aten::nonzero",
     "aten::_local_scalar_dense",
     "aten::resize_as",
     "aten::uniform",  # both draw numbers, on the CPU they come from torch's own stream

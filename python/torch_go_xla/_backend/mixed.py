@@ -53,20 +53,12 @@ def _clone(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
     return _aten.clone(transfer.resolved(args[0]), **kwargs)  # type: ignore[no-any-return]
 
 
-def _to_copy(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
-    """Copy to a CPU tensor, or to another xla device."""
-    kwargs = {k: v for k, v in kwargs.items() if k != "non_blocking"}
-    kwargs.setdefault("dtype", args[0].dtype)
-    return torch.empty_like(args[0], **kwargs).copy_(args[0])
-
-
 _MASKS = (torch.bool, torch.uint8)
 
 _SPECIAL: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {
     "copy_": _copy_,
     "_foreach_copy_": _foreach_copy_,
     "clone": _clone,
-    "_to_copy": _to_copy,
 }
 
 

@@ -194,7 +194,9 @@ class Recorded:
             argument = places.get(handle, -1)
             storage = -1 if argument >= 0 else new.setdefault(handle, len(new))
             items = x.untyped_storage().nbytes() // x.element_size()
-            outputs.append(_Output(storage, argument, x.dtype, tuple(x.size()), x.stride(), int(x.storage_offset()), items))
+            outputs.append(
+                _Output(storage, argument, x.dtype, tuple(x.size()), x.stride(), int(x.storage_offset()), items)
+            )
         id, digest = native().capture(list(places), list(new), self._state)
         self.reason = "" if id else "it computes nothing on the device"
         return _Capture(id, tuple(places.values()), outputs, tree, len(new), digest)

@@ -38,8 +38,30 @@ def masked_select(self: Tensor, mask: Tensor) -> Tensor:
     """masked_select: a vector of the elements where the mask, broadcast, is true."""
     if mask.dtype != torch.bool:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
-    self, mask = torch.broadcast_tensors(self, mask)
+    self, mask = torch.broadcast_tensors(self, mask)  # type: ignore[no-untyped-call]
     return self.flatten()[_positions("masked_select", mask.flatten()).flatten()]
+
+
+def bincount(self: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """bincount: how often each number from 0 on occurs, or the sum of the weights there."""
+    if self.dim() != 1 or self.is_floating_point() or self.dtype == torch.bool:
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if minlength < 0:
+        raise RuntimeError("minlength should be >= 0")
+    if weights is not None and weights.shape != self.shape:
+        raise RuntimeError("weights should be 1-d and have the same length as input")
+    bins = minlength
+    if self.numel():
+        least, most = torch.stack(torch.aminmax(self)).tolist()
+        native().count("SizeSync.aten::bincount")
+        if least < 0:
+            raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+        bins = max(bins, int(most) + 1)
+    if weights is None:
+        weights = torch.ones_like(self, dtype=torch.int64)
+    elif weights.dtype != torch.float32:
+        weights = weights.to(torch.float64)
+    return weights.new_zeros(bins).scatter_add_(0, self.to(torch.int64), weights)
 
 
 def repeat_interleave(repeats: Tensor, *, output_size: int | None = None) -> Tensor:
@@ -91,14 +113,32 @@ def unique_consecutive(
         values, group, sizes = _runs("unique_consecutive", x, x[1:] != x[:-1], return_counts)
         group = group.reshape(self.shape)
     else:
-        x = self.movedim(dim, 0)
-        if x.shape[0] == 0 and x.numel() == 0 and any(n == 0 for n in x.shape[1:]):
-            raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
-        rows = x.reshape(x.shape[0], math.prod(x.shape[1:]))
-        changes = (rows[1:] != rows[:-1]).any(1)
-        values, group, sizes = _runs("unique_consecutive", x, changes, return_counts)
+        x, rows = _slices(self, dim)
+        values, group, sizes = _runs("unique_consecutive", x, (rows[1:] != rows[:-1]).any(1), return_counts)
         values = values.movedim(0, dim).contiguous()
     return values, group if return_inverse else group.new_empty(0), sizes
+
+
+def unique_dim(
+    self: Tensor, dim: int, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
+    """unique_dim: the different slices along dim, in lexicographic order."""
+    x, rows = _slices(self, dim)
+    order = torch.arange(x.shape[0], device=x.device)
+    for column in reversed(range(rows.shape[1])):  # stable sorts, the most significant column last
+        order = order[rows[:, column][order].argsort(stable=True)]
+    x, rows = x[order], rows[order]
+    values, group, sizes = _runs("unique_dim", x, (rows[1:] != rows[:-1]).any(1), return_counts)
+    inverse = torch.empty_like(order).scatter_(0, order, group) if return_inverse else order.new_empty(0)
+    return values.movedim(0, dim).contiguous(), inverse, sizes
+
+
+def _slices(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """Return x with dim first, and its slices there as rows of a matrix."""
+    x = x.movedim(dim, 0)
+    if 0 in x.shape[1:]:
+        raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
+    return x, x.reshape(x.shape[0], math.prod(x.shape[1:]))
 
 
 def kernels() -> dict[str, Kernel]:
@@ -106,8 +146,10 @@ def kernels() -> dict[str, Kernel]:
     return {
         "nonzero": nonzero,
         "masked_select": masked_select,
+        "bincount": bincount,
         "_unique": _unique,
         "_unique2": _unique2,
+        "unique_dim": unique_dim,
         "unique_consecutive": unique_consecutive,
     }
 

@@ -95,6 +95,15 @@ def _copy_from(source: torch.Tensor, to: torch.Tensor, non_blocking: bool = Fals
     return transfer.copy(source, to)
 
 
+def _to_copy(self: torch.Tensor, *, non_blocking: bool = False, device: Any = None, **kwargs: Any) -> torch.Tensor:
+    # The key reaches torch's composite kernel, which would allocate pinned memory for a copy to
+    # the host that does not block: there is none.
+    wait = device is not None and device.type == "cpu"
+    return _aten._to_copy.default.redispatch(  # type: ignore[no-any-return]
+        _CPU, self, device=device, non_blocking=non_blocking and not wait, **kwargs
+    )
+
+
 def _copy_from_and_resize(source: torch.Tensor, to: torch.Tensor) -> torch.Tensor:
     if to.shape != source.shape:
         to.resize_(source.shape)
@@ -244,6 +253,7 @@ def kernels() -> dict[str, Kernel]:
         # These two come back to `empty` and `empty_strided` with what is not plain.
         "empty.memory_format": native().fast.empty,
         "empty_strided": native().fast.empty_strided,
+        "_to_copy": _to_copy,
         "_copy_from": _copy_from,
         "_copy_from_and_resize": _copy_from_and_resize,
         "_to_copy": _to_copy,

@@ -1,0 +1,96 @@
+"""Writes docs/ops.md from the reports of a run."""
+
+from __future__ import annotations
+
+import datetime
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from . import expectations
+from .cases import KINDS
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "ops.md"
+
+Reports = list[dict[str, Any]]
+
+_HEAD = """# Ops
+
+Written by `make conformance`, {date}, torch {version}: do not edit.
+
+Every op description (OpInfo) of torch's own test suite is run on xla and compared with the CPU, at most {most} samples
+of a kind, with torch's tolerances and the few wider ones of `tests/conformance/expectations.py`. A pair is an op and a
+type that torch's CPU kernels support. It passes if all its samples agree and nothing ran on the CPU.
+
+An op is *native* if all its samples were recorded by rows of the op table and compositions of torch's C++ library,
+*decomposed* if some also went through one of torch's Python decompositions, and a *fallback* if some ran on the CPU.
+
+"""
+
+
+def write(reports: Iterable[dict[str, Any]], most: int, to: Path = PAGE) -> None:
+    """Write the page."""
+    latest = {(r["op"], r["dtype"], r["kind"]): r for r in reports}
+    every = list(latest.values())
+    date = datetime.date.today().isoformat()
+    text = _HEAD.format(date=date, version=torch.__version__.partition("+")[0], most=most)
+    text += _summary(every) + _listed(every) + _by_op(every)
+    to.write_text(text)
+
+
+def passes(r: dict[str, Any]) -> bool:
+    """Say whether all samples of a report agree, and none ran on the CPU."""
+    return not r["failures"] and not r["fallbacks"]
+
+
+def _summary(every: Reports) -> str:
+    lines = [
+        "| kind | types | pairs | pass natively | fall back | differ or raise | crash |",
+        "|---|---|--:|--:|--:|--:|--:|",
+    ]
+    for kind in KINDS:
+        mine = [r for r in every if r["kind"] == kind]
+        if not mine:
+            continue
+        good = sum(map(passes, mine))
+        back = sum(bool(r["fallbacks"]) and not r["failures"] for r in mine)
+        dead = sum(any(f.startswith("crash") for f in r["failures"]) for r in mine)
+        types = ", ".join(sorted({r["dtype"] for r in mine}))
+        cells = (kind, types, len(mine), f"{good} ({good / len(mine):.1%})", back, len(mine) - good - back - dead, dead)
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines) + "\n\n"
+
+
+def _listed(every: Reports) -> str:
+    """List what does not pass, with the reason if it is known beforehand."""
+    found: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for r in every:
+        if not passes(r):
+            why = expectations.reason(r["op"], r["kind"], r["dtype"]) or "open"
+            found[r["op"], r["kind"], why].append(r["dtype"])
+    lines = ["## What does not pass", "", "| op | kind | types | why |", "|---|---|---|---|"]
+    lines += [f"| {op} | {kind} | {', '.join(types)} | {why} |" for (op, kind, why), types in sorted(found.items())]
+    return "\n".join(lines) + "\n\n"
+
+
+def _by_op(every: Reports) -> str:
+    by_op: dict[str, Reports] = defaultdict(list)
+    for r in every:
+        by_op[r["op"]].append(r)
+    lines = [
+        "## Every op",
+        "",
+        "| op | how | samples that agree | of | pairs that pass | of |",
+        "|---|---|--:|--:|--:|--:|",
+    ]
+    for op, mine in sorted(by_op.items()):
+        fallbacks = sorted({f.removeprefix("aten::") for r in mine for f in r["fallbacks"]})
+        decomposed = any(r["decomposed"] for r in mine)
+        how = f"fallback: {', '.join(fallbacks)}" if fallbacks else "decomposed" if decomposed else "native"
+        agree = sum(r["passed"] for r in mine)
+        cells = (op, how, agree, agree + sum(len(r["failures"]) for r in mine), sum(map(passes, mine)), len(mine))
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines) + "\n"

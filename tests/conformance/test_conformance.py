@@ -1,0 +1,39 @@
+"""The quick tier: float32 of every op, forward and backward, a sample each; ``make conformance`` is the full one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+
+from . import expectations
+from .runner import Job, run
+from .table import passes
+
+KINDS = ("forward", "backward")
+
+
+@pytest.fixture(scope="module")
+def outcomes():
+    """Check all ops in guarded processes."""
+    jobs = [Job(op.formatted_name, "float32", KINDS, 1) for op in op_db if torch.float32 in op.supported_dtypes("cpu")]
+    return {(r["op"], r["kind"]): r for r in run(jobs, processes=2)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_ops_equal_the_cpu(outcomes, kind):
+    mine = {op: r for (op, k), r in outcomes.items() if k == kind}
+    wrong = {op: (r["failures"], r["fallbacks"]) for op, r in mine.items() if not passes(r)}
+    assert {op: why for op, why in wrong.items() if not expectations.reason(op, kind, "float32")} == {}
+    fixed = [op for op in mine if op not in wrong and expectations.never_passes(op, kind, "float32")]
+    assert fixed == [], "these pass now: strike them from expectations.py"
+    assert len(wrong) <= (0.02 if kind == "forward" else 0.03) * len(mine)
+
+
+def test_a_death_is_reported():
+    """A worker that dies names its op, and the ops after it are checked."""
+    jobs = [Job("no_such_op", "float32", ("forward",), 1), Job("abs", "float32", ("forward",), 1)]
+    dead, alive = run(jobs)
+    assert dead["failures"][0].startswith("crash: exit 1")
+    assert passes(alive) and alive["passed"] == 1
