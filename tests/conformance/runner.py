@@ -52,7 +52,7 @@ class Worker:
         return json.loads(answer) if answer else self._died(job, ready)
 
     def _start(self) -> None:
-        command = [sys.executable, "-m", f"{__package__}.worker"]
+        command = [sys.executable, "-m", "tests.conformance.worker"]
         parts = [str(_ROOT), str(_ROOT / "python"), os.environ.get("PYTHONPATH", "")]
         env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in parts if p)}
         self.errors.truncate(0)

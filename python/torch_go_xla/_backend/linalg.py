@@ -86,9 +86,9 @@ def _check(a: Tensor, b: Tensor, driver: str) -> None:
 def _by_qr(a: Tensor, b: Tensor) -> Any:
     if a.shape[-2] >= a.shape[-1]:
         q, r = torch.linalg.qr(a)
-        return torch.linalg.solve_triangular(r, q.mH @ b, upper=True)  # type: ignore[no-any-return]
+        return torch.linalg.solve_triangular(r, q.mH @ b, upper=True)
     q, r = torch.linalg.qr(a.mH)
-    return q @ torch.linalg.solve_triangular(r.mH, b, upper=False)  # type: ignore[no-any-return]
+    return q @ torch.linalg.solve_triangular(r.mH, b, upper=False)
 
 
 def kernels() -> dict[str, Kernel]:
