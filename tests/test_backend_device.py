@@ -489,3 +489,16 @@ def test_exit_with_live_tensors():
 
 def test_native_is_the_core_of_the_process():
     assert native().device_count() >= 1
+
+
+@pytest.mark.parametrize("to", [{"device": "cpu"}, {"dtype": torch.int32}, {"device": "cpu", "dtype": torch.float64}])
+def test_non_blocking_copies(to):
+    """Torch would take pinned memory for those to the CPU, which the device does not have."""
+    x = torch.arange(6.0, device="xla").view(2, 3)
+    for t in (x, x.t(), x[:, ::2]):
+        got, want = t.to(non_blocking=True, **to), t.cpu().to(**to)
+        assert got.dtype == want.dtype and got.device.type == to.get("device", "xla") and torch.equal(got.cpu(), want)
+    assert torch.equal(x.t().to(torch.float64).cpu(), x.cpu().t().double()) and x.t().to(torch.float64).stride() == (
+        1,
+        3,
+    )

@@ -1,0 +1,82 @@
+"""DLPack: the value of an xla tensor for other libraries, in place where the host can read the device's memory."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from typing import Any
+
+import torch
+from torch.utils.dlpack import DLDeviceType
+
+from .core import is_xla, native
+from .snapshot import settled
+
+_CPU = (DLDeviceType.kDLCPU, 0)
+
+
+def shared(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a CPU tensor over the very memory that holds an xla tensor's value of this moment.
+
+    The memory lives as long as a tensor over it, and no program writes to it meanwhile: a later write to the xla
+    tensor gives that another buffer. Nobody else may write to it either. BufferError if the host cannot read it.
+    """
+    plain = settled(tensor)
+    storage, core = plain.untyped_storage(), native()
+    held = core.snapshot([storage.data_ptr()])
+    try:
+        core.wait(plain.device.index)
+        address = core.snapshot_address(held, 0)
+        if not address and storage.nbytes():
+            raise BufferError(f"the host cannot read the memory of {tensor.device} in place; export tensor.cpu()")
+    except BaseException:
+        core.drop_snapshot(held)
+        raise
+    memory = (ctypes.c_char * storage.nbytes()).from_address(address)
+    weakref.finalize(memory, core.drop_snapshot, held).atexit = False
+    host = torch.frombuffer(memory, dtype=torch.uint8) if address else torch.empty(0, dtype=torch.uint8)
+    flat = torch.empty(0, dtype=plain.dtype)
+    return flat.set_(host.untyped_storage(), plain.storage_offset(), plain.size(), plain.stride())
+
+
+def _export(tensor: torch.Tensor, max_version: Any, dl_device: Any, copy: bool | None) -> Any:
+    """Return a capsule as ``Tensor.__dlpack__`` does; it is read-only if the consumer's version can say so."""
+    if tensor.requires_grad:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if tensor.is_conj() or tensor.is_neg():
+        raise BufferError("Can't export tensors with the conjugate or the negative bit set")
+    if dl_device is not None and tuple(dl_device) != _CPU:
+        raise BufferError(f"an xla tensor is exported to the CPU, not to DLPack device {tuple(dl_device)}")
+    host = tensor.cpu() if copy else shared(tensor)
+    versioned = max_version is not None and max_version[0] >= 1
+    return host.__dlpack__(max_version=max_version, read_only=versioned and not copy)
+
+
+def install() -> None:
+    """Make ``__dlpack__`` of xla tensors, and what torch offers beside it, export the value."""
+    tensor: Any = torch.Tensor
+    dlpack, device, capsule = tensor.__dlpack__, tensor.__dlpack_device__, torch._C._to_dlpack
+
+    def __dlpack__(
+        self: torch.Tensor,
+        *,
+        stream: Any = -1,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[Any, int] | None = None,
+        copy: bool | None = None,
+        **options: Any,
+    ) -> Any:
+        if is_xla(self):
+            return _export(self, max_version, dl_device, copy)
+        return dlpack(self, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy, **options)
+
+    def __dlpack_device__(self: torch.Tensor) -> tuple[Any, int]:
+        return _CPU if is_xla(self) else device(self)
+
+    def to_dlpack(tensor: torch.Tensor) -> Any:
+        return _export(tensor, None, None, None) if is_xla(tensor) else capsule(tensor)
+
+    __dlpack__.__doc__, __dlpack_device__.__doc__, to_dlpack.__doc__ = dlpack.__doc__, device.__doc__, capsule.__doc__
+    tensor.__dlpack__, tensor.__dlpack_device__ = __dlpack__, __dlpack_device__
+    library: Any = torch
+    library.utils.dlpack.to_dlpack = library.to_dlpack = to_dlpack
