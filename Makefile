@@ -1,13 +1,16 @@
 # Builds, tests and measures torch-go-xla. `make help` lists the targets.
 #
 #   PYTHON  the Python (3.11 or newer) that the virtual environment is made from
-#   VENV    the virtual environment that everything is installed into
+#   VENV    the virtual environment that everything is installed into; those of
+#           `make conform` and `make plugins` lie beside it
 #
 # A machine needs Python, g++ and make. Where there is no Go, the toolchain is
 # installed into the virtual environment as a Python package.
 
 PYTHON ?= python3
 VENV ?= .venv
+CONFORM ?= $(VENV)-conform
+PLUGINS ?= $(VENV)-plugins
 FUZZTIME ?= 20s
 SAVE_KILLS ?= 200
 PROGRAMS ?= 20000
@@ -24,7 +27,7 @@ DEPENDS := pyproject.toml setup.py
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test check conformance build install wheel lint race asan cgocheck golden fuzz crash metamorphic bench bench-quick soak clean distclean
+.PHONY: help demo test check conformance build install wheel lint conform plugins race asan cgocheck golden fuzz crash metamorphic bench bench-quick soak clean distclean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -64,6 +67,15 @@ lint: $(VENV)/.installed-dev build ## formatting, vet, staticcheck, ruff, mypy
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+
+conform: $(VENV)/.installed-test build $(CONFORM)/.installed ## others' clients on the CPU plugin: JAX against jaxlib's own CPU, and pypjrt
+	XLACPU_JAX_PYTHON=$(abspath $(CONFORM))/bin/python $(PY) -m pytest -rs pjrt/xlacpu/tests/test_conform.py pjrt/xlacpu/tests/test_jax.py
+
+plugins: $(VENV)/.installed-test build $(PLUGINS)/.installed ## our client on the vendors' CUDA and TPU plugins, without their devices
+	@vendor="$$($(PLUGINS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" && \
+	 TPU_SKIP_MDS_QUERY=1 TGX_VENDOR_PLUGINS="$$vendor/jax_plugins/xla_cuda13/xla_cuda_plugin.so:$$vendor/libtpu/libtpu.so" \
+	   $(GO) test -count=1 -v -run TestVendorPlugins ./pjrt && \
+	 TGX_VENDOR_PACKAGES="$$vendor" $(PY) -m pytest -s tests/test_vendor_plugins.py
 
 race: $(VENV)/.tools ## the Go tests under the race detector, with the invariants checked
 	$(GO) test -race -tags invariants ./...
@@ -109,8 +121,8 @@ clean: ## remove what builds wrote; Go's own cache stays
 	find python/torch_go_xla/_go -type f ! -name __init__.py -delete
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
 
-distclean: clean ## remove the virtual environment too
-	rm -rf .venv
+distclean: clean ## remove the virtual environments too
+	rm -rf .venv .venv-conform .venv-plugins
 
 # ---- the virtual environment ----
 
@@ -122,6 +134,15 @@ $(PY):
 $(VENV)/.tools: $(DEPENDS) | $(PY)
 	$(PY) -m build_support requirements > $(VENV)/build-requirements.txt
 	$(PY) -m pip install -r $(VENV)/build-requirements.txt
+	touch $@
+
+# Others' software has environments of its own, so that the tests see the project's dependencies alone.
+$(CONFORM)/.installed: EXTRAS = conform
+$(PLUGINS)/.installed: EXTRAS = cuda tpu
+$(CONFORM)/.installed $(PLUGINS)/.installed: $(DEPENDS) | $(VENV)/.tools
+	$(PYTHON) -m venv $(@D)
+	$(PY) -m build_support requirements $(EXTRAS) > $(@D)/requirements.txt
+	$(@D)/bin/python -m pip install -r $(@D)/requirements.txt
 	touch $@
 
 # The package, editable, with the named extra. The build comes first, on its own, to be seen.

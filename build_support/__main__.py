@@ -1,4 +1,4 @@
-"""``python -m build_support build [go] | requirements | go-path | test-env``."""
+"""``python -m build_support build [go] | requirements [EXTRA...] | go-path | test-env``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def main(arguments: list[str]) -> None:
 
     build         rebuild the libraries in the source tree, what has changed only
     build go      the Go library alone
-    requirements  print what must be installed before a build without isolation
+    requirements  print what must be installed before a build without isolation, or what extras need
     go-path       print the directory of the Go command that the build uses
     test-env      print the settings by which the Go tests find the CPU plugin
     """
@@ -24,6 +24,8 @@ def main(arguments: list[str]) -> None:
             pipeline.build_go(toolchain())
         case ["requirements"]:
             print("\n".join(requirements.all_requirements()))
+        case ["requirements", *extras]:
+            print("\n".join(requirements.extra_requirements(*extras)))
         case ["go-path"]:
             go = find_go()
             if go is None:

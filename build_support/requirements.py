@@ -16,6 +16,12 @@ def native_requirements() -> list[str]:
     return out
 
 
+def extra_requirements(*extras: str) -> list[str]:
+    """Return what the named extras of the package need beside the package itself."""
+    optional = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    return [requirement for extra in extras for requirement in optional[extra]]
+
+
 def all_requirements() -> list[str]:
     """Return every build requirement, for installs without build isolation."""
     system = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]

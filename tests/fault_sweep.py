@@ -8,7 +8,6 @@ CALL...` takes them and fails each of those, then each of the loop's.
 from __future__ import annotations
 
 import collections
-import ctypes
 import gc
 import json
 import os
@@ -16,34 +15,21 @@ import sys
 import time
 from collections.abc import Callable
 
+import null_device
 import torch
 
 import torch_go_xla
 import torch_go_xla.debug.metrics as met
 
 CODE = "DATA_LOSS"
-LIVE = ("clients", "events", "compiled", "errors", "buffers", "loaded", "data", "bytes", "violations")
-
-control = ctypes.CDLL(os.environ["PJRT_LIBRARY_PATH"])
-control.null_function_name.restype = ctypes.c_char_p
-control.null_trace_read.restype = ctypes.c_size_t
+null = null_device.Null(os.environ["PJRT_LIBRARY_PATH"])
 
 
 def trace(run: Callable[[], object]) -> list[str]:
     """Return the plugin's functions that are called meanwhile, in order."""
-    control.null_trace(1)
+    null.start_trace()
     run()
-    control.null_trace(0)
-    numbers = (ctypes.c_int32 * control.null_trace_read(None, 0))()
-    control.null_trace_read(numbers, len(numbers))
-    return [control.null_function_name(n).decode() for n in numbers]
-
-
-def live() -> dict[str, int]:
-    """Return what the plugin has given out and not got back."""
-    counts = (ctypes.c_int64 * len(LIVE))()
-    control.null_live(counts)
-    return dict(zip(LIVE, counts, strict=True))
+    return null.stop_trace()
 
 
 class Scale(torch.nn.Module):
@@ -94,17 +80,17 @@ def settle(expected: dict[str, int] | None = None) -> dict[str, int]:
     gc.collect()
     torch_go_xla.sync(wait=True)
     for _ in range(200):
-        if expected is None or live() == expected:
+        if expected is None or null.live() == expected:
             break
         time.sleep(0.01)
-    return live()
+    return null.live()
 
 
 def fail(call: str, k: int, run: Callable[[], object]) -> dict[str, object]:
     """Run with the k-th call of a function failing."""
     name = call.removesuffix("@event")
     words = f"fault {name} {k}"
-    control.null_arm(f"{call}:{k}:{CODE}:{words}".encode())
+    null.arm(f"{call}:{k}:{CODE}:{words}")
     lost = met.counter_value("UnreportedPluginError") or 0
     result: dict[str, object] = {"call": call, "k": k, "error": None, "told": False}
     try:
@@ -113,8 +99,7 @@ def fail(call: str, k: int, run: Callable[[], object]) -> dict[str, object]:
         result.update(error=[c.__name__ for c in type(e).__mro__], told=words in str(e), place=place, text=str(e))
         del e
     gc.collect()
-    result["fired"] = control.null_armed() == 0
-    control.null_disarm()
+    result["fired"] = not null.disarm()
     try:
         settle()  # reports what failed on the device, if nothing has waited for it yet
     except torch_go_xla.XlaError as e:
@@ -153,7 +138,7 @@ def sweep(opening: list[str]) -> dict[str, object]:
             result = fail(call, k, lambda: (train(3), settle()))
             result["afterwards"] = train(2)
             now = settle(before)
-            result["leak"] = {name: now[name] - before[name] for name in LIVE if now[name] != before[name]}
+            result["leak"] = {name: now[name] - before[name] for name in now if now[name] != before[name]}
             results.append(result)
     gc.unfreeze()
     return {"results": results, "expected": TRAINED}

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+# The order of the plugin's accounts.
+LIVE = ("clients", "events", "compiled", "errors", "buffers", "loaded", "data", "bytes", "violations")
 SOURCES = ROOT / "pjrt" / "nullplugin" / "csrc"
 
 PROGRAM = f"""
@@ -38,6 +40,22 @@ class Null:
         self._library = ctypes.CDLL(library)
         self._library.null_function_name.restype = ctypes.c_char_p
         self._library.null_trace_read.restype = ctypes.c_size_t
+
+    def arm(self, fault: str) -> None:
+        """Have a call fail: "Function:k:CODE:message" is the k-th from now, "Function@event:..." its event."""
+        self._library.null_arm(fault.encode())
+
+    def disarm(self) -> bool:
+        """Take back what has not failed yet; return whether there was any."""
+        armed = self._library.null_armed() != 0
+        self._library.null_disarm()
+        return armed
+
+    def live(self) -> dict[str, int]:
+        """Return how many things of each kind there are that were given out and not given back."""
+        counts = (ctypes.c_int64 * len(LIVE))()
+        self._library.null_live(counts)
+        return dict(zip(LIVE, counts, strict=True))
 
     def start_trace(self) -> None:
         """Begin a new trace."""

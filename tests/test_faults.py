@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import null_device
 import pytest
 
 HERE = Path(__file__).resolve().parent
-SOURCES = HERE.parent / "pjrt" / "nullplugin" / "csrc"
 
 # Nobody can be told that freeing has failed where no caller asked for it. Such failures are counted instead.
 UNREPORTED = {"Buffer_Destroy", "Executable_Destroy", "LoadedExecutable_Destroy"}
@@ -21,12 +20,7 @@ UNREPORTED = {"Buffer_Destroy", "Executable_Destroy", "LoadedExecutable_Destroy"
 
 @pytest.fixture(scope="session")
 def null_plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the plugin for tests, pjrt/nullplugin."""
-    library = tmp_path_factory.mktemp("nullplugin") / "libpjrt_null.so"
-    compiler = shlex.split(os.environ.get("CC", "cc"))
-    flags = ["-std=gnu11", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread"]
-    subprocess.run([*compiler, *flags, "-o", library, *sorted(SOURCES.glob("*.c"))], check=True)
-    return library
+    return null_device.build(tmp_path_factory.mktemp("nullplugin"))
 
 
 def sweep(library: Path, *arguments: str, delay: int) -> Any:

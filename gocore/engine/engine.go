@@ -97,7 +97,7 @@ func (e *Engine) Open(s Settings) error {
 	}
 	client, err := runtime.Open(plugin, s.Options)
 	if err != nil {
-		return err
+		return errs.Wrap(errs.KindOf(err), err, "%s opens no device: %v", s.Library, err)
 	}
 	if dir := config.String("XLA_PERSISTENT_CACHE_PATH"); dir != "" {
 		stamp := client.PJRT.PlatformName() + "\n" + client.PJRT.PlatformVersion() + "\n" + config.String("XLA_FLAGS")

@@ -8,6 +8,7 @@
 #include "job.h"
 #include "key_value.h"
 #include "lapack.h"
+#include "library.h"
 #include "linalg.h"
 #include "options.h"
 #include "plugin.h"
@@ -21,7 +22,9 @@ ClientRef Client::Make(std::unique_ptr<xla::PjRtClient> runtime,
   auto client = std::make_shared<Client>();
   client->pool = std::move(pool);
   client->xla = std::move(runtime);
-  client->platform_version = std::string(client->xla->platform_version());
+  // XLA's own is "cpu", whatever the release.
+  client->platform_version = absl::StrCat(
+      "XLA:CPU of tensorflow-cpu, build ", absl::Hex(LibraryIdentity()));
   client->AddMemories();
   client->AddDevices();
   auto topology = client->xla->GetTopologyDescription();

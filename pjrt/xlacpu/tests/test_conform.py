@@ -9,9 +9,6 @@ from interpreters import pythons_with
 
 PYTHONS = pythons_with("pypjrt")
 
-# Checks that do not apply, each with the reason. Anything else is a failure.
-NOT_HERE = {}
-
 
 def test_conformance(tensorflow, plugin, clean_environment, tmp_path):
     if not PYTHONS:

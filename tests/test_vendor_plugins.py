@@ -1,0 +1,35 @@
+"""The vendors' plugins on a machine without their devices: an error that says so, and a process that goes on.
+
+`make plugins` installs them into an environment of its own and names it by TGX_VENDOR_PACKAGES.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+PACKAGES = os.environ.get("TGX_VENDOR_PACKAGES")
+
+PROGRAM = """
+import os, sys
+sys.path.append(os.environ["TGX_VENDOR_PACKAGES"])
+import torch, torch_go_xla
+for _ in range(2):
+    try:
+        torch.ones(2, device="xla")
+    except torch_go_xla.XlaError as e:
+        print(e)
+print((torch.ones(2) + 1).tolist())
+"""
+
+
+@pytest.mark.parametrize(("device", "words"), [("CUDA", "No visible GPU devices"), ("TPU", "No jellyfish device found")])
+def test_without_a_device(ok, device: str, words: str) -> None:
+    if PACKAGES is None:
+        pytest.skip("TGX_VENDOR_PACKAGES does not say where the vendors' plugins are; `make plugins` does")
+    out = ok(PROGRAM, PJRT_DEVICE=device)
+    print(out)
+    first, second, after = out.splitlines()
+    assert words in first and "opens no device" in first and first == second
+    assert after == "[2.0, 2.0]"
