@@ -163,7 +163,10 @@ static PyObject *place(PyObject *tensor, int64_t device) {
   if (item == 0 || data == NULL || !is_dense(&m, &elements) || elements * item > MAX_PLACED) goto done;
   while ((status = tgx_place((void *)data, m.scalar_type, (int64_t *)m.sizes, m.ndim, device, &handle)) == TGX_BUSY)
     if (tgx_wait() < 0) goto done;
-  if (status == TGX_OK) r = tgx_new_tensor(handle, m.scalar_type, device, m.ndim, m.sizes, NULL);
+  if (status == TGX_OK)
+    r = tgx_new_tensor(handle, m.scalar_type, device, m.ndim, m.sizes, NULL);
+  else
+    tgx_set_error();
 done:
   tgx_meta_free(&m);
   return r;
