@@ -47,29 +47,34 @@ place = ""  # what the loop is about
 
 
 def train(n: int) -> list[float]:
-    """Train three steps by autograd and SGD; returns what the model gives in each."""
+    """Train n weights, and two, for three steps by autograd and SGD; returns what both models give in each.
+
+    Small arrays travel by other calls than large ones.
+    """
     global place
     place = "upload"
-    model = Scale(n).to("xla")
-    x, up = torch.full((n,), 2.0).to("xla"), torch.ones(n).to("xla")
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.25)
+    models = [Scale(size).to("xla") for size in (n, 2)]
+    inputs = [torch.full_like(model.w, 2.0, device="cpu").to("xla") for model in models]
+    gradients = [torch.ones_like(model.w, device="cpu").to("xla") for model in models]
+    optimizer = torch.optim.SGD([model.w for model in models], lr=0.25)
     outputs = []
     for _ in range(3):
         place = "step"
         optimizer.zero_grad()
-        y = model(x)
-        y.backward(up)
+        results = [model(x) for model, x in zip(models, inputs, strict=True)]
+        torch.autograd.backward(results, gradients)
         optimizer.step()
         place = "sync"
         torch_go_xla.sync()
         place = "read"
-        outputs.append(y.detach().cpu()[0].item())
+        outputs += [y.detach().cpu()[-1].item() for y in results]
     place = "wait"
     torch_go_xla.sync(wait=True)
     return outputs
 
 
-TRAINED = [2.0, 1.0, 0.0]
+TRAINED = [2.0, 2.0, 1.0, 1.0, 0.0, 0.0]
+SMALL, LARGE = 2, 1 << 19
 
 
 def settle(expected: dict[str, int] | None = None) -> dict[str, int]:
@@ -125,18 +130,18 @@ def sweep(opening: list[str]) -> dict[str, object]:
         results.append(fail(call, seen[call], open_device))
     open_device()
     # The cache holds one program: two sizes in turn compile every time.
-    train(2)
+    train(SMALL)
     gc.collect()
     gc.freeze()  # torch's modules need not be looked at again
     before = settle()
-    calls = collections.Counter(trace(lambda: (train(3), settle())))
+    calls = collections.Counter(trace(lambda: (train(LARGE), settle())))
     for call in ("LoadedExecutable_Execute", "Buffer_ToHostBuffer", "Client_BufferFromHostBuffer"):
         calls[call + "@event"] = calls[call]
     for call, number in sorted(calls.items()):
         for k in range(1, number + 1):
-            train(2)
-            result = fail(call, k, lambda: (train(3), settle()))
-            result["afterwards"] = train(2)
+            train(SMALL)
+            result = fail(call, k, lambda: (train(LARGE), settle()))
+            result["afterwards"] = train(SMALL)
             now = settle(before)
             result["leak"] = {name: now[name] - before[name] for name in now if now[name] != before[name]}
             results.append(result)

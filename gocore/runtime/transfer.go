@@ -1,6 +1,8 @@
 package runtime
 
 import (
+	"context"
+	"errors"
 	"runtime"
 	"unsafe"
 
@@ -172,11 +174,21 @@ func (b *Buffer) receive(devices []int, to []unsafe.Pointer, size int) error {
 		events = append(events, ev)
 	}
 	for _, ev := range events {
-		if err := d.client.AwaitAndDestroy(ev); err != nil && first == nil {
+		if err := d.received(ev); err != nil && first == nil {
 			first = d.explain(err, "computing or copying %s on %s", b.Shape, d)
 		}
 	}
 	return first
+}
+
+// received waits for a copy to host memory, and destroys its event. If the waiting fails, the plugin may
+// write on: the memory must stay until it has told by the other way that it is done.
+func (d *Device) received(ev pjrt.Event) error {
+	err := d.client.Await(ev)
+	if err != nil {
+		_ = d.client.AwaitContext(context.Background(), ev) // what it says is in err
+	}
+	return errors.Join(err, d.client.DestroyEvents(ev))
 }
 
 // CopyTo makes a copy on another device; both are single ones.
