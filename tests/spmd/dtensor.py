@@ -18,6 +18,7 @@ from torch.distributed.tensor.experimental import implicit_replication, local_ma
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, loss_parallel, parallelize_module
 
 import torch_go_xla
+import torch_go_xla.distributed.spmd as xs
 
 
 @pytest.fixture(scope="module")
@@ -391,6 +392,21 @@ class TestOps:
         optimizer = torch.optim.AdamW([plain, w], 0.1)
         optimizer.step()
         assert type(plain) is torch.Tensor and torch.isfinite(plain.cpu()).all()
+
+    def test_mixing_with_sharded_tensors(self, mesh):
+        xs_mesh = xs.Mesh(range(8), (8,), ("x",))
+        x, y = torch.randn(8, 4), torch.randn(8, 4)
+        marked = xs.mark_sharding(x.to("xla"), xs_mesh, ("x", None))
+        d = distribute_tensor(y, mesh, [Shard(0)])
+        for mixed in (marked + d, d + marked, d + marked * 1):
+            assert type(mixed) is type(d)
+        same(marked * 2 + d, x * 2 + y)
+        back = distribute_tensor(marked, mesh, marked.placements)
+        assert type(back) is type(d) and back.placements == (Shard(0),)
+        same(back, x)
+        again = xs.mark_sharding(d.full_tensor(), xs_mesh, ("x", None))
+        assert again.placements == d.placements
+        torch.testing.assert_close(again.global_tensor.cpu(), y)
 
     def test_mixing_meshes(self, mesh, mesh_2d):
         a = distribute_tensor(torch.ones(8), mesh, [Shard(0)])

@@ -12,6 +12,7 @@
     loss = step(model, batch)  # XLA partitions the program and puts in what communication it needs
 """
 
+from ..tensor._hooks import xla_distribute_module, xla_distribute_tensor
 from . import debugging, xla_sharding
 from .xla_sharded_tensor import XLAShard, XLAShardedTensor
 from .xla_sharding import (
@@ -70,4 +71,6 @@ __all__ = [
     "wrap_if_sharded",
     "xla_patched_nn_linear_forward",
     "xla_sharding",
+    "xla_distribute_module",
+    "xla_distribute_tensor",
 ]

@@ -131,6 +131,8 @@ class XLAShardedTensor(DTensor):
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
+        if any(issubclass(t, DTensor) and not issubclass(t, XLAShardedTensor) for t in types):
+            return NotImplemented  # together with a DTensor, the result is a DTensor
         of = args[0] if func in _KEEP_LAYOUT else None
 
         def wrap(t: torch.Tensor) -> torch.Tensor:

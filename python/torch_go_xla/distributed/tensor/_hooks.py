@@ -59,11 +59,13 @@ def xla_distribute_tensor(
 ) -> DTensor:
     """Distribute a leaf tensor, as ``torch.distributed.tensor.distribute_tensor`` does.
 
-    A Parameter gives a Parameter.
+    An XLAShardedTensor counts as the tensor that it is made of.
     """
     if not tensor.is_leaf:
         raise RuntimeError("`distribute_tensor` should be used to distribute leaf tensors! but found non-leaf tensor!")
     placements = _normalized(device_mesh, placements, tensor.dim())
+    if isinstance(tensor, DTensor) and hasattr(tensor, "global_tensor"):
+        tensor = tensor.global_tensor.detach().requires_grad_(tensor.requires_grad)
     if isinstance(tensor, DTensor):
         if tensor.device_mesh != device_mesh:
             raise ValueError(
