@@ -110,11 +110,6 @@ def _copy_from_and_resize(source: torch.Tensor, to: torch.Tensor) -> torch.Tenso
     return transfer.copy(source, to)
 
 
-def _to_copy(self: torch.Tensor, *, non_blocking: bool = False, **options: Any) -> torch.Tensor:
-    """Convert as torch does, less what it does for ``non_blocking``: it asks for page-locked memory of the device."""
-    return _aten._to_copy.default._op_dk(torch._C.DispatchKey.CompositeExplicitAutograd, self, **options)  # type: ignore[no-any-return]
-
-
 def _local_scalar_dense(tensor: torch.Tensor) -> Any:
     value = native().fast.item(tensor)
     if value is not NotImplemented:
@@ -256,7 +251,6 @@ def kernels() -> dict[str, Kernel]:
         "_to_copy": _to_copy,
         "_copy_from": _copy_from,
         "_copy_from_and_resize": _copy_from_and_resize,
-        "_to_copy": _to_copy,
         "_local_scalar_dense": _local_scalar_dense,
         "equal": equal,
         "resize_": resize_,
