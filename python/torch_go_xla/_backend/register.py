@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from . import autocast, fallback, foreach, linalg, plan, rnn, segments, shortcuts, sized, special
+from . import autocast, fallback, foreach, fused, linalg, plan, rnn, segments, shortcuts, sized, special
 from .core import native
 from .plan import Plan
 from .schema import Schema, of, parse
@@ -166,6 +166,7 @@ def register(table: Sequence[tuple[str, str]]) -> None:
     _batch_norm(kernels)
     kernels.update(linalg.checked(kernels))
     kernels.update(special.kernels() | rnn.kernels() | linalg.kernels() | segments.kernels() | sized.kernels())
+    kernels.update(fused.kernels())
     major, minor = (int(part) for part in torch.__version__.split(".")[:2])
     native().fast.register_views(major << 56 | minor << 48)
     library: Any = torch.library.Library
