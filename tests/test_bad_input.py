@@ -71,6 +71,11 @@ def test_library_without_the_entry_point(ok, tmp_path: Path) -> None:
     assert "GetPjrtApi" in out and str(library) in out
 
 
+def test_start_up_writes_nothing(python) -> None:
+    done = python("import torch, torch_go_xla\nx = torch.ones(3, device='xla')\nprint((x @ x).item())", XLA_FLAGS=None)
+    assert (done.code, done.out, done.err) == (0, "3.0\n", "")
+
+
 def test_unknown_compiler_flag(python) -> None:
     done = python(
         "import torch, torch_go_xla\ntry: torch.ones(2, device='xla')\nexcept RuntimeError as e: print('refused:', e)",

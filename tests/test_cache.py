@@ -26,14 +26,17 @@ def test_a_second_process_does_not_compile(ok, tmp_path: Path) -> None:
     assert int(first[1]) > 0 and int(second[1]) == 0 and int(second[2]) == int(first[1])
 
 
-def test_damaged_files_are_compiled_anew(ok, tmp_path: Path) -> None:
+def test_damaged_files_are_compiled_anew(ok, python, tmp_path: Path) -> None:
     folder = tmp_path / "cache"
     first = ok(STEP, XLA_PERSISTENT_CACHE_PATH=str(folder)).split()
     for i, file in enumerate(sorted(folder.glob("*.bin"))):
         data = file.read_bytes()
         file.write_bytes(data[: len(data) // 2] if i % 2 else b"x" * len(data))
-    second = ok(STEP, XLA_PERSISTENT_CACHE_PATH=str(folder)).split()
+    done = python(STEP, XLA_PERSISTENT_CACHE_PATH=str(folder))
+    assert done.code == 0, done.err
+    second = done.out.split()
     assert second[0] == first[0] and second[1] == first[1] and second[3] == first[1]
+    assert done.err.count("is not usable and is compiled anew") == int(first[1])
 
 
 def test_a_directory_that_others_can_write_to_is_refused(ok, tmp_path: Path) -> None:

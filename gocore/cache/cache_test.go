@@ -126,4 +126,18 @@ func TestDirectoriesOfOthersAreRefused(t *testing.T) {
 	if _, err := OpenDisk(filepath.Join(dir, "nothing"), "c", true); err == nil {
 		t.Error("a read-only directory that is not there was taken")
 	}
+	made := filepath.Join(dir, "made")
+	open(t, made, "c", false)
+	if info, err := os.Stat(made); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the directory was made with %v, %v", info, err)
+	}
+	if os.Getuid() != 0 {
+		t.Skip("only root can give a directory to another user")
+	}
+	if err := os.Chown(made, 12345, -1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenDisk(made, "c", false); err == nil {
+		t.Error("a directory of another user was taken")
+	}
 }

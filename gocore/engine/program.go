@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -157,6 +158,7 @@ func (p *program) load(key string) *runtime.Executable {
 	diskMisses.Add(1)
 	if !errors.Is(err, fs.ErrNotExist) {
 		diskDamaged.Add(1)
+		fmt.Fprintf(os.Stderr, "torch_go_xla: warning: a program of the persistent cache is not usable and is compiled anew: %v\n", err)
 	}
 	return nil
 }

@@ -107,6 +107,13 @@ type Live struct {
 	Violations int64
 }
 
+// Exceeds reports whether there is more of anything than in other.
+func (l Live) Exceeds(other Live) bool {
+	return l.Clients > other.Clients || l.Buffers > other.Buffers || l.Events > other.Events ||
+		l.Loaded > other.Loaded || l.Compiled > other.Compiled || l.Errors > other.Errors ||
+		l.Data > other.Data || l.Bytes > other.Bytes || l.Violations > other.Violations
+}
+
 // Live reads the accounts.
 func (c *Control) Live() Live {
 	var out [9]C.int64_t
