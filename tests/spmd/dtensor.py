@@ -16,6 +16,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_module, distribute_tensor
 from torch.distributed.tensor.experimental import implicit_replication, local_map
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, loss_parallel, parallelize_module
+from torch.distributed.tensor.placement_types import _StridedShard
 
 import torch_go_xla
 import torch_go_xla.distributed.spmd as xs
@@ -37,6 +38,10 @@ def whole(t: torch.Tensor) -> torch.Tensor:
 
 def same(ours: torch.Tensor, theirs: torch.Tensor, **tolerance: float) -> None:
     torch.testing.assert_close(whole(ours), theirs.detach(), **tolerance)
+
+
+def three() -> DeviceMesh:
+    return init_device_mesh("xla", (2, 2, 2), mesh_dim_names=("a", "b", "c"))
 
 
 class TestMesh:
@@ -68,6 +73,10 @@ class TestMesh:
     def test_ranks_that_are_no_devices(self):
         with pytest.raises(ValueError, match="Rank 8 is out of range"):
             DeviceMesh("xla", [6, 7, 8, 9])
+
+    def test_sizes_that_do_not_divide_the_devices(self):
+        with pytest.raises(RuntimeError, match="does not divide"):
+            init_device_mesh("xla", (3,))
 
     def test_of_some_devices(self):
         x = torch.randn(8, 4)
@@ -209,6 +218,25 @@ class TestLocal:
         expected.square().sum().backward()
         assert d.grad.placements == (Shard(0), Shard(1))
         same(d.grad, x.grad)
+
+    @pytest.mark.parametrize(
+        ("make", "placements", "shape"),
+        [
+            (lambda: init_device_mesh("xla", (2, 2)), [Shard(0), Shard(1)], (4, 4)),
+            (lambda: DeviceMesh("xla", [2, 3]), [Shard(0)], (4, 8)),
+            (lambda: DeviceMesh("xla", list(range(8))[::-1]), [Shard(0)], (1, 8)),
+            (lambda: init_device_mesh("xla", (2, 2, 2)), [Shard(0), Shard(1), Shard(0)], (2, 4)),
+            (lambda: three()["b", "c"], [Shard(0), Shard(1)], (4, 4)),
+            (lambda: three()["a", "b"]._flatten("ab"), [Shard(1)], (8, 2)),
+            (lambda: init_device_mesh("xla", (2, 4)), [_StridedShard(0, split_factor=4), Shard(0)], (1, 8)),
+            (lambda: init_device_mesh("xla", (2, 4)), [Shard(0), Partial()], (4, 8)),
+        ],
+    )
+    def test_meshes(self, make, placements, shape):
+        mesh, x = make(), torch.randn(8, 8)
+        local = distribute_tensor(x, mesh, placements).to_local()
+        assert local.shape == shape
+        same(DTensor.from_local(local * 2, mesh, placements), x * 2)
 
     def test_partial_results(self, mesh):
         x, w = torch.randn(4, 16), torch.randn(16, 6)
