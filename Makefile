@@ -14,6 +14,7 @@ PLUGINS ?= $(VENV)-plugins
 FUZZTIME ?= 20s
 SAVE_KILLS ?= 200
 PROGRAMS ?= 20000
+THREAD_SECONDS ?= 60
 CGO_PACKAGES ?= ./pjrt/... ./gocore/runtime/...
 
 PY := $(VENV)/bin/python
@@ -27,7 +28,7 @@ DEPENDS := pyproject.toml setup.py
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test check conformance build install wheel lint conform plugins race asan cgocheck golden fuzz crash metamorphic bench bench-quick soak clean distclean
+.PHONY: help demo test check conformance build install wheel lint conform plugins race asan cgocheck golden fuzz crash metamorphic threads bench bench-quick soak clean distclean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -103,6 +104,9 @@ crash: $(VENV)/.installed-test build ## kill a process that saves, SAVE_KILLS ti
 
 metamorphic: $(VENV)/.installed-test build ## PROGRAMS random programs in eight configurations against torch's CPU
 	METAMORPHIC_COUNT=$(PROGRAMS) $(PY) -m pytest -q tests/metamorphic
+
+threads: $(VENV)/.installed-test build ## eight threads that trace, sync and save for THREAD_SECONDS
+	THREAD_SECONDS=$(THREAD_SECONDS) $(PY) -m pytest -q tests/test_threads.py
 
 bench: $(VENV)/.installed-examples build ## all benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...
