@@ -100,7 +100,10 @@ func complexPower(b *stablehlo.Builder, x, y value) value {
 	log, angle := b.Log(hypot(b, a, c)), b.Atan2(c, a)
 	size := b.Exponential(b.Subtract(b.Multiply(re, log), b.Multiply(im, angle)))
 	turn := b.Add(b.Multiply(im, log), b.Multiply(re, angle))
-	return b.Complex(b.Convert(b.Multiply(size, b.Cosine(turn)), d), b.Convert(b.Multiply(size, b.Sine(turn)), d))
+	power := b.Complex(b.Convert(b.Multiply(size, b.Cosine(turn)), d), b.Convert(b.Multiply(size, b.Sine(turn)), d))
+	// the logarithm of zero is infinite: there is no angle to turn by
+	vanishes := b.And(b.Compare(x, b.ConstLike(x, 0), stablehlo.EQ), b.Compare(re, b.ConstLike(re, 0), stablehlo.GT))
+	return b.Select(vanishes, b.ConstLike(power, 0), power)
 }
 
 // integerPower squares and multiplies, one bit of the largest exponent a step. Products wrap around; the

@@ -29,6 +29,19 @@ def _checking(kernel: Kernel, name: str) -> Kernel:
     return checked
 
 
+def _of_transpose(kernel: Kernel) -> Kernel:
+    def determinant(a: Tensor) -> Any:
+        # The backward formula takes the factors of a contiguous real matrix for those of its transpose.
+        return kernel(a.mT if a.is_contiguous() and not a.is_complex() else a)
+
+    return determinant
+
+
+def determinants(kernels: dict[str, Kernel]) -> dict[str, Kernel]:
+    """Return the kernels of determinants, whose factors are those that torch's derivatives expect."""
+    return {key: _of_transpose(kernels[key]) for key in ("_linalg_det", "_linalg_slogdet")}
+
+
 def checked(kernels: dict[str, Kernel]) -> dict[str, Kernel]:
     """Return the kernels of the factorizations that can raise, made of those that cannot."""
     return {key: _checking(kernels[key], name) for key, name in _CHECKED.items()}

@@ -164,7 +164,7 @@ def register(table: Sequence[tuple[str, str]]) -> None:
     """Register all kernels, the fallback, autocast and the shortcuts."""
     kernels = make_kernels(table)
     _batch_norm(kernels)
-    kernels.update(linalg.checked(kernels))
+    kernels.update(linalg.checked(kernels) | linalg.determinants(kernels))
     kernels.update(special.kernels() | rnn.kernels() | linalg.kernels() | segments.kernels() | sized.kernels())
     kernels.update(fused.kernels())
     major, minor = (int(part) for part in torch.__version__.split(".")[:2])

@@ -88,6 +88,12 @@ def empty_strided(
     return new_tensor(size, dtype or torch.get_default_dtype(), device_index(device), tuple(stride))
 
 
+def _efficientzerotensor(
+    size: Sequence[int], *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None
+) -> torch.Tensor:
+    return torch.zeros(size, dtype=dtype, device=device)
+
+
 # ---- copies ----
 
 
@@ -248,9 +254,11 @@ def kernels() -> dict[str, Kernel]:
         # These two come back to `empty` and `empty_strided` with what is not plain.
         "empty.memory_format": native().fast.empty,
         "empty_strided": native().fast.empty_strided,
+        "_efficientzerotensor": _efficientzerotensor,
         "_to_copy": _to_copy,
         "_copy_from": _copy_from,
         "_copy_from_and_resize": _copy_from_and_resize,
+        "_efficientzerotensor": _efficientzerotensor,
         "_local_scalar_dense": _local_scalar_dense,
         "equal": equal,
         "resize_": resize_,
