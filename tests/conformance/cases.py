@@ -155,7 +155,7 @@ def _out(op: Any, sample: Any) -> Case:
             value, args, kwargs = _moved(op, sample, move)
             op(value, *args, out=out, **kwargs)
             given.append(out)
-        return given, [x.stride() for x in tensors(given[0])]
+        return given
 
     return case
 

@@ -23,7 +23,8 @@ Written by `make conformance`, {date}, torch {version}: do not edit.
 
 Every op description (OpInfo) of torch's own test suite is run on xla and compared with the CPU, at most {most} samples
 of a kind, with torch's tolerances and the few wider ones of `tests/conformance/expectations.py`. A pair is an op and a
-type that torch's CPU kernels support. It passes if all its samples agree and nothing ran on the CPU.
+type that torch's CPU kernels support. It passes if all its samples agree and nothing ran on the CPU. The page has the
+kinds and types that were run.
 
 An op is *native* if all its samples were recorded by rows of the op table and compositions of torch's C++ library,
 *decomposed* if some also went through one of torch's Python decompositions, and a *fallback* if some ran on the CPU.

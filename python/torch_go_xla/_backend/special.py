@@ -258,7 +258,6 @@ def kernels() -> dict[str, Kernel]:
         "_to_copy": _to_copy,
         "_copy_from": _copy_from,
         "_copy_from_and_resize": _copy_from_and_resize,
-        "_efficientzerotensor": _efficientzerotensor,
         "_local_scalar_dense": _local_scalar_dense,
         "equal": equal,
         "resize_": resize_,
