@@ -166,6 +166,15 @@ blank.fill_(3)
 assert blank.tolist() == [[3, 3]] * 8 and spmd.sharding_of(blank) == ROWS
 spmd.clear_(blank)
 assert spmd.sharding_of(blank) == "" and blank.tolist() == [[3, 3]] * 8 and spmd.shards(blank)[0].data.shape == (8, 2)
+whole = torch.ones(5, 2, device="xla")
+spmd.annotate_(whole, ROWS)
+copies = whole.clone(), whole.tile((1, 1)), whole + 1  # results that are a parameter as it stands
+assert [c.sum().item() for c in copies] == [10, 10, 20]
+odd = torch.tensor([[1.0, 5.0], [float("nan"), 2.0], [-3.0, 4.0]])
+mine = odd.to("xla")
+spmd.annotate_(mine, ROWS)
+for f in (lambda t: t.amax(0), lambda t: t.amin(0), lambda t: t.max(), lambda t: t.max(0)[1], lambda t: t.aminmax()[0]):
+    torch.testing.assert_close(f(mine).cpu(), f(odd), equal_nan=True)
 w = torch.ones(4, 8, device="xla", requires_grad=True)
 (spmd.annotate(w * 2, GRID) * 3).sum().backward()
 assert w.grad.tolist() == [[6.0] * 8] * 4
@@ -447,3 +456,46 @@ def test_programs_are_kept_on_disk_with_their_shardings(ok, tmp_path) -> None:
         "want.chunk(8)", "want.chunk(8)[::-1]"
     )
     assert ok(other, **EIGHT, **cache).split() != ["0", compiled], "another sharding is another program"
+
+
+def test_sharded_heads_stay_where_they_are(ok) -> None:
+    ok(
+        SPMD
+        + """
+import copy
+from collections import Counter
+import torch.nn.functional as F
+from torch_go_xla import debug
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(72)
+        self.q, self.k, self.v, self.out = (nn.Linear(72, 72) for _ in range(4))
+
+    def forward(self, x):
+        y = self.norm(x)
+        q, k, v = (f(y).view(*x.shape[:2], 8, 9).transpose(1, 2) for f in (self.q, self.k, self.v))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return x + self.out(y.transpose(1, 2).reshape(x.shape))
+
+torch.manual_seed(0)
+plain = nn.Sequential(Block(), Block())
+model = copy.deepcopy(plain).to("xla")
+for block in model:
+    for layer in (block.q, block.k, block.v):
+        spmd.annotate_(layer.weight, ROWS), spmd.annotate_(layer.bias, "{devices=[8]<=[8]}")
+    spmd.annotate_(block.out.weight, COLUMNS)
+x = torch.randn(4, 10, 72)
+y, kept = x.to("xla"), []
+with torch.no_grad():
+    found = debug.collectives(lambda: kept.append(spmd.annotate(model(y), "{replicated}")))
+assert Counter(c.kind for c in found) == {"all-reduce": 2}, "one a block, and no head moves"
+torch.testing.assert_close(kept[0].cpu(), plain(x).detach(), rtol=1e-5, atol=1e-5)
+for m, data in ((model, y), (plain, x)):
+    m(data).square().mean().backward()
+for a, b in zip(model.parameters(), plain.parameters()):
+    torch.testing.assert_close(a.grad.cpu(), b.grad, rtol=1e-4, atol=1e-5)
+""",
+        **EIGHT,
+    )

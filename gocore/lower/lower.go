@@ -141,7 +141,8 @@ func (w *lowering) parameter(s *shape.Shape, sh *sharding.Sharding, attrs []stab
 		v := w.b.Param(all, append(attrs, stablehlo.Sharding(rows.String()))...)
 		return w.b.Reshape(ops.FullToShard(w.b, v, rows), s.Dims)
 	}
-	return w.b.Param(s, append(attrs, stablehlo.Sharding(sh.String()))...)
+	// The annotation keeps it from being a result as it stands: the compiler would forget the sharding of both.
+	return ops.Annotated(w.b, w.b.Param(s, append(attrs, stablehlo.Sharding(sh.String()))...), sh)
 }
 
 // leave gives result i its sharding.

@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"slices"
+
 	"math"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
@@ -95,7 +97,23 @@ func (l *Lowering) product(x, y value) value {
 }
 
 func lowerProduct(l *Lowering, x, y int) {
-	l.Return(l.Convert(l.product(l.In(x), l.In(y)), l.Out(0).DType))
+	a, c := l.In(x), l.In(y)
+	s, n := batches(l.B, a)
+	if t, m := batches(l.B, c); n > 1 && n == m && slices.Equal(s.Dims()[:n], t.Dims()[:n]) {
+		a, c = s, t
+	}
+	l.Return(l.B.Reshape(l.Convert(l.product(a, c), l.Out(0).DType), l.Out(0).Dims))
+}
+
+// batches is x before its first dimension was made of several, and their number; x and 1 if it was not. The
+// partitioner cannot follow a sharding into the middle of a dimension: batches and heads stay apart.
+func batches(b *stablehlo.Builder, x value) (value, int) {
+	s := b.Unreshaped(x)
+	n := s.Rank() - x.Rank() + 1
+	if n > 1 && x.Rank() > 1 && slices.Equal(s.Dims()[n:], x.Dims()[1:]) {
+		return s, n
+	}
+	return x, 1
 }
 
 func lowerAddProduct(l *Lowering, beta, alpha int) {

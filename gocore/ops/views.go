@@ -27,7 +27,7 @@ var viewRows = []Row{
 			}
 			return c.Return(s.DType, dims...)
 		},
-		Lower: func(l *Lowering) { l.Return(l.B.Transpose(l.In(0), l.Ints(1))) }},
+		Lower: func(l *Lowering) { l.Return(permuteApart(l.B, l.In(0), l.Ints(1))) }},
 	{Name: "xla::broadcast", Schema: "(Tensor base, int[] dims, int[] mapping) -> Tensor", Internal: true,
 		Infer: func(c *Ctx) error { return c.Return(c.In(0).DType, c.Ints(1)...) },
 		Lower: func(l *Lowering) { l.Return(l.B.BroadcastInDim(l.In(0), l.Ints(1), l.Ints(2))) }},
@@ -87,6 +87,25 @@ func (l *Lowering) starts(i int) []value {
 		v[k] = l.value(id, dtype.I64)
 	}
 	return v
+}
+
+// permuteApart permutes dimensions; batches stay apart, see batches.
+func permuteApart(b *stablehlo.Builder, x value, perm []int64) value {
+	s, n := batches(b, x)
+	if n == 1 || perm[0] != 0 {
+		return b.Transpose(x, perm)
+	}
+	apart := make([]int64, s.Rank())
+	dims := make([]int64, len(perm))
+	for i := range apart {
+		if apart[i] = int64(i); i >= n {
+			apart[i] = perm[i-n+1] + int64(n) - 1
+		}
+	}
+	for i, p := range perm {
+		dims[i] = x.Dims()[p]
+	}
+	return b.Reshape(b.Transpose(s, apart), dims)
 }
 
 func inferSlice(c *Ctx) error {

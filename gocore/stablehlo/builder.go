@@ -77,7 +77,8 @@ type Builder struct {
 	main      function
 	funcs     []*Func
 	consts    map[constKey]Value
-	extra     []Attr // attributes for the next operation
+	reshaped  map[int32]Value // by value of @main: what Reshape has made it of
+	extra     []Attr          // attributes for the next operation
 	locations bool
 	loc       int32 // index+1 into locs
 	locs      []location
@@ -98,7 +99,7 @@ type function struct {
 
 // NewModule starts a module of this name (any text) whose entry function is @main.
 func NewModule(name string) *Builder {
-	b := &Builder{name: name, consts: make(map[constKey]Value, 8), out: make([]byte, 0, 4096), depth: 2}
+	b := &Builder{name: name, consts: make(map[constKey]Value, 8), reshaped: make(map[int32]Value, 8), out: make([]byte, 0, 4096), depth: 2}
 	b.main = function{name: "main", public: true}
 	b.push("func.func", true)
 	return b

@@ -67,7 +67,23 @@ func (b *Builder) Reshape(x Value, dims []int64) Value {
 		b.fail(op, fmt.Sprintf("%v has another number of elements", dims), x)
 		return Value{s: out}
 	}
-	return b.op1(op, out, x)
+	x = b.Unreshaped(x)
+	if out == x.s {
+		return x
+	}
+	v := b.op1(op, out, x)
+	if len(b.scopes) == 1 {
+		b.reshaped[v.id] = x
+	}
+	return v
+}
+
+// Unreshaped is the value of @main that Reshape has made x of, x itself if there is none.
+func (b *Builder) Unreshaped(x Value) Value {
+	if from, ok := b.reshaped[x.id]; ok && len(b.scopes) == 1 && x.scope == b.scope() {
+		return from
+	}
+	return x
 }
 
 // Transpose permutes dimensions: dimension i of the result is dimension perm[i] of x. It is x itself
