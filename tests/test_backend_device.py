@@ -1,10 +1,12 @@
 """The device as torch sees it: names, factories, modules, random numbers, streams, threads, forks."""
 
+import gc
 import os
 import subprocess
 import sys
 import textwrap
 import threading
+import weakref
 
 import pytest
 import torch
@@ -502,3 +504,44 @@ def test_non_blocking_copies(to):
         1,
         3,
     )
+
+
+class _Refuses(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad @ torch.ones(5, 5, device="xla")
+
+
+@pytest.mark.parametrize("threads", [False, True])
+def test_exceptions_in_a_backward_pass(threads):
+    """torch unwinds through the device guard with the exception pending; nothing is lost, and nothing dies."""
+
+    class Mine(Exception):
+        pass
+
+    alive = []
+
+    def refuse(grad):
+        error = Mine("no gradient")
+        alive.append(weakref.ref(error))
+        raise error
+
+    with torch.autograd.set_multithreading_enabled(threads):
+        x = torch.ones(3, device="xla", requires_grad=True)
+        y = x * 2
+        handle = y.register_hook(refuse)
+        for _ in range(3):
+            with pytest.raises(Mine, match="no gradient"):
+                y.sum().backward(retain_graph=True)
+        assert x.grad is None
+        handle.remove()
+        with pytest.raises(RuntimeError, match="size mismatch|cannot be multiplied|must be"):
+            _Refuses.apply(x).sum().backward()
+        y.sum().backward()
+        assert x.grad.tolist() == [2, 2, 2]
+    gc.collect()
+    assert [r() for r in alive] == [None] * 3

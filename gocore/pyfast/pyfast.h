@@ -8,6 +8,7 @@
  *   kernel.c    one callable object per ATen overload: binds, encodes, traces, builds the results
  *   views.c     kernels that only make another view of a storage; no Python and no core call
  *   shortcut.c  methods and functions of torch that lead to a kernel without torch's dispatcher
+ *   guard.c     what torch's device guard asks
  *   location.c  the Python line that called an op
  *   module.c    the CPython module _goxlafast
  *
@@ -231,6 +232,11 @@ bool tgx_is_plain(PyObject *tensor);
 bool tgx_is_plain_host(PyObject *tensor);
 /* Notes a write to a tensor in its version, which autograd compares; -1 with an exception. */
 int tgx_bump_version(PyObject *tensor);
+
+/* ---- guard.c ---- */
+
+/* device_type(type, subclass of its class with attributes) -> function for the guard's attribute type_ */
+PyObject *tgx_device_type(PyObject *module, PyObject *args);
 
 /* ---- kernel.c, location.c, views.c ---- */
 

@@ -8,7 +8,6 @@ not give us the name, so `check_torch` tries it.
 from __future__ import annotations
 
 import functools
-import itertools
 import sys
 import threading
 from collections.abc import Callable
@@ -57,9 +56,14 @@ def _register_hooks() -> None:
         def has_primary_context(self, index: int) -> bool:
             return True
 
+    device_type: Any = torch._C._autograd.DeviceType
+
+    class Carrier(device_type):  # type: ignore[misc]
+        """A device type that can have attributes."""
+
     class Guard(acc.DeviceGuard):  # type: ignore[misc]
-        # Autograd asks for the type more than once per recorded op, and does not pass self to what is no function.
-        type_ = itertools.repeat(torch._C._autograd.DeviceType.PrivateUse1).__next__
+        # Autograd asks for the type more than once per recorded op, and does not pass self to a function in C.
+        type_ = native().fast.device_type(device_type.PrivateUse1, Carrier)
 
     acc.register_python_privateuseone_hook(Hooks())
     acc.register_python_privateuseone_device_guard(Guard())
