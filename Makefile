@@ -12,6 +12,7 @@ VENV ?= .venv
 CONFORM ?= $(VENV)-conform
 PLUGINS ?= $(VENV)-plugins
 FUZZTIME ?= 20s
+TORCH_XLA ?= ../xla
 SAVE_KILLS ?= 200
 PROGRAMS ?= 20000
 THREAD_SECONDS ?= 60
@@ -28,7 +29,7 @@ DEPENDS := pyproject.toml setup.py
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test check conformance build install wheel lint conform plugins race asan cgocheck golden fuzz crash metamorphic threads bench bench-quick soak clean distclean
+.PHONY: help demo test check conformance build install wheel lint conform plugins race asan cgocheck golden fuzz crash metamorphic threads bench bench-quick soak clean distclean upstream-spmd
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -107,6 +108,9 @@ metamorphic: $(VENV)/.installed-test build ## PROGRAMS random programs in eight 
 
 threads: $(VENV)/.installed-test build ## eight threads that trace, sync and save for THREAD_SECONDS
 	THREAD_SECONDS=$(THREAD_SECONDS) $(PY) -m pytest -q tests/test_threads.py
+
+upstream-spmd: $(VENV)/.installed-test build ## torch_xla's own SPMD tests on this package; TORCH_XLA names a checkout of it
+	$(PY) tests/upstream/spmd.py $(TORCH_XLA)
 
 bench: $(VENV)/.installed-examples build ## all benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...

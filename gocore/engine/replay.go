@@ -370,6 +370,7 @@ func (e *Engine) relaunch(r *replay, cells []alias.Handle) *runtime.Launch {
 		}
 	}
 	l.NewOuts(r.dev, p.results, p.shardings)
+	e.countRun()
 	start := time.Now()
 	l.Done = func(error) {
 		executeTime.Since(start)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
@@ -168,6 +169,29 @@ func (e *Engine) shardingOf(c *alias.Cell) *sharding.Sharding {
 		}
 	}
 	return nil
+}
+
+var opClone, _ = ops.Lookup("clone")
+
+// inherit lets a copy lie on the devices as the whole storage that it is a copy of does, given the record
+// of the call.
+func (e *Engine) inherit(w []int64, copied alias.Handle) {
+	r := record{w: w, pos: recHeader}
+	if k, _ := ir.Untag(w[r.pos]); k != ir.KTensor {
+		return
+	}
+	v := r.view()
+	c, err := e.store.Cell(v.Handle)
+	if err != nil || c.Shape == nil || c.Shape != shape.Of(v.Type, v.Size) || !slices.Equal(v.Stride, shape.Contiguous(nil, v.Size)) {
+		return
+	}
+	sh := e.shardingOf(c)
+	if sh == nil || sh.Markable() != nil {
+		return
+	}
+	if c, err := e.store.Cell(copied); err == nil {
+		c.Sharding = sh
+	}
 }
 
 // shard describes what one device holds of a value.

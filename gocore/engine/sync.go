@@ -17,6 +17,8 @@ import (
 
 var (
 	executeTime = metrics.M("ExecuteTime", "ns")
+	executed    = metrics.C("ExecuteComputation")
+	replicated  = metrics.C("ExecuteReplicated")
 	planTime    = metrics.M("PlanTime", "ns")
 	syncs       = metrics.C("SyncTensorsGraph")
 	marks       = metrics.C("MarkStep")
@@ -134,12 +136,22 @@ func (e *Engine) launch(d *runtime.Device, t *alias.Trace, p *program) *runtime.
 		}
 	}
 	l.NewOuts(d, p.results, p.shardings)
+	e.countRun()
 	start := time.Now()
 	l.Done = func(error) {
 		executeTime.Since(start)
 		p.release()
 	}
 	return l
+}
+
+// countRun counts the launch of a program, on one device or on all of SPMD.
+func (e *Engine) countRun() {
+	if e.spmd() {
+		replicated.Add(1)
+	} else {
+		executed.Add(1)
+	}
 }
 
 // numbers are the values of the plan's arguments that are numbers, good until the next call.

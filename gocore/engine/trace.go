@@ -142,7 +142,11 @@ func (e *Engine) trace(w, out []int64) (Status, error) {
 		return Done, nil
 	}
 	traced.Add(1)
-	return e.results(t, row, dev, id, outs, out)
+	st, err := e.results(t, row, dev, id, outs, out)
+	if op == opClone && err == nil && e.spmd() {
+		e.inherit(w, alias.Handle(out[1]))
+	}
+	return st, err
 }
 
 // device finds the device of the arguments of a record, before anything is recorded.

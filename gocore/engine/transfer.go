@@ -43,7 +43,7 @@ func (e *Engine) Upload(h alias.Handle, src unsafe.Pointer, d dtype.DType, dims 
 		return err
 	}
 	toDevice.Since(start)
-	inboundBytes.Add(float64(bytes))
+	outboundBytes.Add(float64(bytes))
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if _, err := e.cell(h); err != nil { // the storage died meanwhile
@@ -129,7 +129,7 @@ func download(b *runtime.Buffer, dst unsafe.Pointer, size int64) error {
 		return err
 	}
 	fromDevice.Since(start)
-	outboundBytes.Add(float64(size))
+	inboundBytes.Add(float64(size))
 	return nil
 }
 

@@ -294,6 +294,31 @@ def _xla_metric_data(name: str) -> tuple[int, float, list[tuple[float, float]]] 
     return None
 
 
+def _get_xla_tensor_debug_info(tensor: torch.Tensor) -> str:
+    """Return what is known of a tensor: where it is, its recorded op or its buffer, its sharding."""
+    plain = settled(_global(tensor))
+    state, spec = _describe(plain), _get_xla_sharding_spec(plain)
+    sharded = spmd.is_spmd()
+    lines = [f"Device: {'SPMD:0' if sharded else plain.device}", f"Size: {list(plain.shape)}"]
+    if state["state"] == "pending":
+        lines += [f"IR: {_native.dump([_native.fast.handle(plain)], 'ir').strip()}", "XLAData: None"]
+    elif state["state"] != "device":
+        lines += ["IR: None", "XLAData: None"]
+    elif not sharded:
+        lines += ["IR: xla::device_data", f"XLAData: {state['shape']}"]
+    else:
+        lines += [
+            "IR: xla::device_data",
+            "XLAShardedData:",
+            "  Data Device: SPMD:0",
+            f"  Data Shape: {state['shape']}",
+            f"  OpSharding: {spec or '{replicated}'}",
+            f"  NumShards: {spmd.num_devices()}",
+        ]
+    lines.append(f"ShardingSpec: {spec or None}")
+    return "\n".join([*lines, "Tensor on host: None"])
+
+
 def _describe(tensor: torch.Tensor) -> dict[str, Any]:
     """Return the state of a tensor's storage."""
     return _native.describe(_native.fast.handle(settled(tensor)))

@@ -53,18 +53,18 @@ def addressable_runtime_device_count() -> int:
 
 
 def global_device_count() -> int:
-    """Return the number of devices of all processes."""
-    return _native.partitions() or _native.device_count()
+    """Return the number of xla devices of all processes; SPMD makes one of those of a process."""
+    return _native.device_count()
 
 
 def local_device_count() -> int:
-    """Return the number of devices of this machine."""
-    return _native.partitions() or _native.device_count()
+    """Return the number of xla devices of this machine; SPMD makes one of those of a process."""
+    return _native.device_count()
 
 
 def addressable_device_count() -> int:
-    """Return the number of devices of this process."""
-    return _native.partitions() or _native.device_count()
+    """Return the number of xla devices of this process; SPMD makes one of them."""
+    return _native.device_count()
 
 
 def runtime_device_attributes(device: str) -> dict[str, Any]:

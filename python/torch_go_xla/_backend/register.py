@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from . import autocast, fallback, foreach, fused, linalg, plan, rnn, segments, shortcuts, sized, special
+from . import autocast, fallback, foreach, fused, linalg, meta, plan, rnn, segments, shortcuts, sized, special
 from .core import native
 from .plan import Plan
 from .schema import Schema, of, parse
@@ -184,3 +184,5 @@ def register(table: Sequence[tuple[str, str]]) -> None:
     for base, schema, kernel in make_own(table):
         own.define(schema)
         own.impl(base, kernel, "PrivateUse1")
+        if base in meta.KERNELS:
+            own.impl(base, meta.KERNELS[base], "Meta")

@@ -47,6 +47,11 @@ def xla_real_devices(devices: Sequence[Any] | None = None) -> list[str]:
     return [f"{known[i]['platform'].upper()}:{i}" for i in wanted]
 
 
+def xla_replication_devices(local_devices: Sequence[Any] | None = None) -> list[str]:
+    """Return the hardware's names of the devices that hold replicas of a program, by default of all of this process."""
+    return xla_real_devices(local_devices)
+
+
 def is_xla_tensor(tensor: torch.Tensor) -> bool:
     """Tell whether a tensor is on an xla device."""
     return is_xla(tensor)

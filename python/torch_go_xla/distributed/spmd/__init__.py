@@ -12,8 +12,8 @@
     loss = step(model, batch)  # XLA partitions the program and puts in what communication it needs
 """
 
-from ..tensor._hooks import xla_distribute_module, xla_distribute_tensor
-from . import debugging, xla_sharding
+from . import api, debugging, xla_sharding
+from .api import auto_policy, xla_distribute_module, xla_distribute_tensor
 from .xla_sharded_tensor import XLAShard, XLAShardedTensor
 from .xla_sharding import (
     EinsumLinear,
@@ -55,8 +55,10 @@ __all__ = [
     "XLAShardedTensor",
     "_mark_manual_sharding",
     "annotate_custom_sharding",
+    "api",
     "apply_backward_optimization_barrier",
     "apply_xla_patch_to_nn_linear",
+    "auto_policy",
     "clear_sharding",
     "disable_manual_sharding",
     "enable_manual_sharding",
@@ -69,8 +71,8 @@ __all__ = [
     "unwrap_sharded_tensor",
     "wrap_as_sharded_tensor",
     "wrap_if_sharded",
-    "xla_patched_nn_linear_forward",
-    "xla_sharding",
     "xla_distribute_module",
     "xla_distribute_tensor",
+    "xla_patched_nn_linear_forward",
+    "xla_sharding",
 ]

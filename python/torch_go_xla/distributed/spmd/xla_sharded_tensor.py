@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,15 +13,18 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
 from torch.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard, _StridedShard
 from torch.utils._python_dispatch import return_and_correct_aliasing
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ... import _XLAC, runtime
 from ..._backend import spmd
 from ..._backend.op_sharding import ShardingType
+from ..._backend.storage import is_saved_as_cpu
+from ..tensor._dtensor import XlaDTensor, make_spec
 from .mesh import Mesh, PartitionSpec
 
 aten = torch.ops.aten
@@ -62,8 +66,10 @@ class XLAShard:
         self.data[self._inner()] = t
 
 
-class XLAShardedTensor(DTensor):
+class XLAShardedTensor(XlaDTensor):
     """A tensor of the xla device, with the mesh that it was marked with. What is computed with it is one too.
+
+    Together with a DTensor it counts as the DTensor that it is, if it has the same mesh, else as a plain tensor.
 
     Attributes:
         global_tensor: the tensor itself.
@@ -126,13 +132,24 @@ class XLAShardedTensor(DTensor):
         memo[id(self)] = made
         return made
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if is_saved_as_cpu():
+            return self.global_tensor.__reduce_ex__(protocol)
+        known = (self.mesh_shape, self.partition_spec, self._mesh)
+        return _rebuild, (self.global_tensor, self.sharding_spec, *known, self.requires_grad)
+
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
         if any(issubclass(t, DTensor) and not issubclass(t, XLAShardedTensor) for t in types):
-            return NotImplemented  # together with a DTensor, the result is a DTensor
+            leaves = tree_leaves((args, kwargs))
+            other = next(t for t in leaves if isinstance(t, DTensor) and not isinstance(t, XLAShardedTensor))
+            as_operand = functools.partial(_as_operand, other.device_mesh)
+            mixed_args, mixed_kwargs = tree_map_only(XLAShardedTensor, as_operand, (args, kwargs))
+            result = func(*mixed_args, **mixed_kwargs)
+            return args[0] if func._schema.is_mutable and isinstance(args[0], XLAShardedTensor) else result
         of = args[0] if func in _KEEP_LAYOUT else None
 
         def wrap(t: torch.Tensor) -> torch.Tensor:
@@ -218,9 +235,7 @@ class XLAShardedTensor(DTensor):
                     "mesh_shape and partition_spec must be known for a DTensorSpec: this tensor is a result, whose "
                     "sharding is the compiler's choice; give them with wrap_as_sharded_tensor or mark_sharding"
                 )
-            mesh = self._mesh
-            if mesh is None or mesh.mesh_shape != self.mesh_shape:
-                mesh = Mesh(range(math.prod(self.mesh_shape)), self.mesh_shape)
+            mesh = _mesh_of(self.mesh_shape, self._mesh)
             t = self.global_tensor
             meta = TensorMeta(t.shape, t.stride(), t.dtype)
             placements = placements_of(mesh, self.partition_spec)
@@ -242,21 +257,87 @@ class XLAShardedTensor(DTensor):
         """Forget the spec, after a change of `mesh_shape` or `partition_spec`."""
         self._cached_spec = None
 
+    def to_dtensor(self) -> DTensor:
+        """Return the tensor as a DTensor, of the same value; ValueError if its mesh is not known."""
+        return _ToDTensor.apply(self)  # type: ignore[no-any-return]
+
     def redistribute(  # type: ignore[override]
-        self, device_mesh: Mesh, placements: Sequence[Placement], *, async_op: bool = False
-    ) -> XLAShardedTensor:
+        self,
+        device_mesh: Mesh | DeviceMesh | None = None,
+        placements: Sequence[Placement] | None = None,
+        *,
+        async_op: bool = False,
+        **options: Any,
+    ) -> DTensor:
         """Shard the tensor otherwise, in place, or with ``async_op`` a copy of it.
 
         ValueError for another number of placements than the mesh has axes, IndexError for a dimension that the
-        tensor has not, NotImplementedError for Partial.
+        tensor has not, NotImplementedError for Partial. With torch's mesh, or none, it is DTensor.redistribute.
         """
-        shape = device_mesh.mesh_shape
+        if not isinstance(device_mesh, Mesh):
+            return self.to_dtensor().redistribute(device_mesh, placements, async_op=async_op, **options)
+        shape, placements = device_mesh.mesh_shape, placements or ()
         if len(placements) != len(shape):
             raise ValueError(f"Number of placements ({len(placements)}) must match mesh dimensions ({len(shape)})")
         spec = partition_spec_of(placements, self.dim())
         value = self.global_tensor.clone() if async_op else self.global_tensor
         _XLAC._xla_annotate_custom_sharding(value, device_mesh.get_op_sharding(spec))
         return XLAShardedTensor(value, shape, spec, mesh=device_mesh)
+
+
+def _rebuild(
+    t: torch.Tensor,
+    sharding: str,
+    mesh_shape: tuple[int, ...] | None,
+    partition_spec: PartitionSpec | None,
+    mesh: Mesh | None,
+    requires_grad: bool,
+) -> XLAShardedTensor:
+    """Return the tensor that was saved."""
+    if sharding:
+        spmd.annotate_(t, sharding)
+    return XLAShardedTensor(t, mesh_shape, partition_spec, mesh=mesh, requires_grad=requires_grad)
+
+
+def _mesh_of(shape: tuple[int, ...], mesh: Mesh | None) -> Mesh:
+    """Return the mesh of a shape; where only the shape is known, of all devices in order."""
+    if mesh is None or mesh.mesh_shape != shape:
+        return Mesh(range(math.prod(shape)), shape)
+    return mesh
+
+
+def _as_operand(mesh: DeviceMesh, t: XLAShardedTensor) -> torch.Tensor:
+    """Return what counts in an op with a DTensor of a mesh."""
+    if t.mesh_shape is None or t.partition_spec is None:
+        return t.global_tensor
+    own = _mesh_of(t.mesh_shape, t._mesh)
+    if own.get_logical_mesh().tolist() != mesh.mesh.tolist():
+        return t.global_tensor
+    return XlaDTensor(
+        t.global_tensor, make_spec(t.global_tensor, mesh, placements_of(own, t.partition_spec)), requires_grad=False
+    )
+
+
+class _ToDTensor(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, t: XLAShardedTensor) -> XlaDTensor:
+        return XlaDTensor(t.global_tensor.detach(), t._spec, requires_grad=False)
+
+    @staticmethod
+    def backward(ctx: Any, grad: DTensor) -> XLAShardedTensor:
+        return XLAShardedTensor(grad._local_tensor)
+
+
+class _FromDTensor(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, t: DTensor, mesh: Mesh) -> XLAShardedTensor:
+        ctx.spec = t._spec
+        spec = partition_spec_of(t.placements, t.dim())
+        return XLAShardedTensor(t._local_tensor.detach(), mesh.mesh_shape, spec, mesh=mesh)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[DTensor, None]:
+        return XlaDTensor(unwrap_sharded_tensor(grad), ctx.spec, requires_grad=False), None
 
 
 def placements_of(mesh: Mesh, partition_spec: PartitionSpec) -> tuple[Placement, ...]:
@@ -310,7 +391,14 @@ def wrap_as_sharded_tensor(
     *,
     mesh: Mesh | None = None,
 ) -> XLAShardedTensor:
-    """Return a tensor as an XLAShardedTensor that passes gradients on, or give an XLAShardedTensor another mesh."""
+    """Return a tensor as an XLAShardedTensor that passes gradients on, or give an XLAShardedTensor another mesh.
+
+    A DTensor brings its mesh, which must have all devices, and placements, none of them Partial.
+    """
+    if isinstance(t, XlaDTensor) and not isinstance(t, XLAShardedTensor):
+        ranks = t.device_mesh.mesh
+        whole = Mesh(ranks.flatten().tolist(), tuple(ranks.shape), t.device_mesh.mesh_dim_names)
+        return _FromDTensor.apply(t, whole)  # type: ignore[no-any-return]
     if not isinstance(t, XLAShardedTensor):
         if t.requires_grad and torch.is_grad_enabled():
             return _Wrap.apply(t, mesh_shape, partition_spec, mesh)  # type: ignore[no-any-return]

@@ -80,8 +80,6 @@ class XlaDTensor(DTensor):
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        if any(issubclass(t, DTensor) and not issubclass(t, XlaDTensor) for t in types):
-            args, kwargs = tree_map_only(DTensor, _plain_if_sharded, (args, kwargs))
         if (handler := _handler(func)) is not None:
             return handler(func, args, kwargs)
         info = _dispatcher.unwrap_to_op_info(func, args, kwargs)
@@ -164,12 +162,6 @@ def rebuild(
     if is_param:
         made._is_param = True
     return made
-
-
-def _plain_if_sharded(x: DTensor) -> torch.Tensor:
-    """Return the tensor of a `torch_go_xla.distributed.spmd.XLAShardedTensor`: its layout is its own matter."""
-    t: torch.Tensor = getattr(x, "global_tensor", x)
-    return t
 
 
 def _logical(x: DTensor) -> torch.Tensor:

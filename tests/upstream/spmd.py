@@ -1,0 +1,129 @@
+"""Runs torch_xla's own SPMD tests on this package, under the name torch_xla.
+
+    python tests/upstream/spmd.py CHECKOUT [FILE...]
+
+CHECKOUT is a working copy of torch_xla's repository. Every file runs in a process of its own, on 4 devices. Printed
+are the counts beside those of torch_xla 2.9, and the tests that fail, with the reason where it is a known difference.
+The exit status is 1 if one fails without a reason.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+# By file: what passes with torch_xla 2.9 itself.
+FILES: dict[str, int | None] = {
+    "test_xla_sharding": 81,
+    "test_xla_sharded_tensor": 2,
+    "test_xla_virtual_device": None,
+    "test_dtensor_integration": 3,
+    "test_dtensor_integration2": 1,
+    "test_dtensor_integration3": 1,
+    "test_dtensor_convert_mesh": 7,
+    "test_dtensor_redistribute": 13,
+    "test_xla_dtensor_placements": 3,
+    "test_xla_dtensor_spec_conversion": 10,
+    "test_xla_spmd_python_api_interaction": 22,
+    "test_fsdp_v2": None,
+    "test_mp_input_sharding": None,
+}
+
+_TEXT = "asserts lines of XLA's text form of the program; ours is StableHLO"
+_CLASSES = "asks for a cross entropy of class numbers that are floats, which torch refuses"
+_PROPAGATED = "distribute_tensor gives torch's own kind of DTensor, whose results know their placements"
+_ONE = "expects that the process has one CPU device"
+_UPLOADED = "expects that tensors wait on the host; here they are sent at once"
+_COUNTER = "asks for a counter or a timing of torch_xla's implementation"
+_UNTOLD = "a result that is on every device because the compiler chose so counts as not sharded"
+
+# By test: why it fails here.
+DIFFERENCES: dict[str, str] = {
+    "test_2d_tensor_3d_mesh": _TEXT,
+    "test_annotate_custom_sharding": _TEXT,
+    "test_backward_optimization_barrier": _TEXT,
+    "test_fsdp_v2_basic": _TEXT,
+    "test_inplace_add_with_sharding": _TEXT,
+    "test_mark_manual_sharding": _TEXT,
+    "test_mark_sharding_aot_compile": _TEXT,
+    "test_mark_sharding_autograd": _TEXT,
+    "test_mark_sharding_ir": _TEXT,
+    "test_spmd_full_to_shard_shape": _TEXT,
+    "test_spmd_shard_to_full_shape": _TEXT,
+    "test_xla_sharded_hlo_dump": _TEXT,
+    "test_optimizer_step_with_sharding": _CLASSES,
+    "test_sharding_propagation": _CLASSES,
+    "test_xla_distribute_module": _CLASSES,
+    "test_execute_replicated_metrics": _COUNTER,
+    "test_metrics_recorded": _COUNTER,
+    "test_model_weight_metrics": _COUNTER,
+    "test_op_sharding_cache": _COUNTER,
+    "test_sharded_tensor_aliasing": _COUNTER,
+    "test_propagate_replicated_sharding": _UNTOLD,
+    "test_fallback": "expects polar to run on the host; here the device computes it",
+    "test_virtual_device_no_upload": _UPLOADED,
+    "test_virtual_device_upload_after_mark_sharding": _UPLOADED,
+    "test_virtual_device_upload_after_tracing": _UPLOADED,
+    "test_xla_distribute_module_auto": "automatic sharding is not supported",
+    "test_xla_distribute_tensor": _PROPAGATED,
+    "test_xla_placement": _PROPAGATED,
+    "test_placements_caching_behavior": _PROPAGATED,
+    "test_auto_wrapped_tensor_spec_failure": _PROPAGATED,
+    "test_spec_caching": _PROPAGATED,
+    "test_device_count_mismatch_assertion": "the mesh is refused when torch makes it, with a RuntimeError",
+    "test_global_runtime_device_count": _ONE,
+    "test_addressable_runtime_device_count": _ONE,
+    "test_runtime_spmd_api": "turns SPMD off by an environment variable; here it stays on",
+    "test_xla_backend": "expects an AssertionError of init_process_group",
+}
+
+
+def run(checkout: Path, name: str) -> tuple[dict[str, int], list[str]]:
+    """Return the counts by outcome, and the tests that failed."""
+    env = {
+        **os.environ,
+        "PJRT_DEVICE": os.environ.get("PJRT_DEVICE", "CPU"),
+        "CPU_NUM_DEVICES": "4",
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]),
+    }
+    folder = checkout / "test" / "spmd"
+    command = [sys.executable, "-m", "pytest", "-q", "-rf", "--tb=line", "-p", "as_torch_xla", "-p", "no:cacheprovider"]
+    command += ["--rootdir", str(folder), "-c", os.devnull, str(folder / f"{name}.py")]
+    done = subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=1200, check=False)
+    if os.environ.get("UPSTREAM_VERBOSE"):
+        print(done.stdout, done.stderr)
+    last = done.stdout.strip().rpartition("\n")[2]
+    counts = {kind: int(n) for n, kind in re.findall(r"(\d+) (passed|failed|skipped|errors?)", last)}
+    if not counts:
+        counts = {"failed": 1}
+        return counts, [f"{name} (ends with status {done.returncode}: {(done.stderr or last)[-300:]})"]
+    return counts, re.findall(r"^FAILED \S+::(\w+)", done.stdout, re.MULTILINE)
+
+
+def main(checkout: str, *names: str) -> int:
+    """Run the files; return the exit status."""
+    unexplained = []
+    print(f"{'file':42}{'passed':>8}{'failed':>8}{'skipped':>9}{'torch_xla 2.9':>15}")
+    for name in names or FILES:
+        counts, failed = run(Path(checkout), name)
+        theirs = FILES.get(name)
+        print(
+            f"{name:42}{counts.get('passed', 0):8}{counts.get('failed', 0) + counts.get('error', 0):8}"
+            f"{counts.get('skipped', 0):9}{'-' if theirs is None else theirs:>15}",
+            flush=True,
+        )
+        for test in failed:
+            reason = DIFFERENCES.get(test)
+            print(f"    {test}: {reason or 'NOT EXPLAINED'}", flush=True)
+            if reason is None:
+                unexplained.append(test)
+    return 1 if unexplained else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2 or not (Path(sys.argv[1]) / "test" / "spmd").is_dir():
+        sys.exit("usage: spmd.py CHECKOUT [FILE...], where CHECKOUT is a working copy of torch_xla's repository")
+    sys.exit(main(*sys.argv[1:]))
