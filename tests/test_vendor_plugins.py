@@ -24,7 +24,9 @@ print((torch.ones(2) + 1).tolist())
 """
 
 
-@pytest.mark.parametrize(("device", "words"), [("CUDA", "No visible GPU devices"), ("TPU", "No jellyfish device found")])
+@pytest.mark.parametrize(
+    ("device", "words"), [("CUDA", "No visible GPU devices"), ("TPU", "No jellyfish device found")]
+)
 def test_without_a_device(ok, device: str, words: str) -> None:
     if PACKAGES is None:
         pytest.skip("TGX_VENDOR_PACKAGES does not say where the vendors' plugins are; `make plugins` does")

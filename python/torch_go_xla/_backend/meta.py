@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -15,9 +16,7 @@ def _optimization_barrier(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]
     return [torch.empty_like(t) for t in tensors]
 
 
-def _tensordot(
-    self: torch.Tensor, other: torch.Tensor, dims_self: Sequence[int], dims_other: Sequence[int]
-) -> torch.Tensor:
+def _tensordot(self: torch.Tensor, other: torch.Tensor, dims_self: Sequence[int], dims_other: Sequence[int]) -> Any:
     return torch.tensordot(self, other, (list(dims_self), list(dims_other)))
 
 

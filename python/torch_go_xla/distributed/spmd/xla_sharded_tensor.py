@@ -134,7 +134,7 @@ class XLAShardedTensor(XlaDTensor):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if is_saved_as_cpu():
-            return self.global_tensor.__reduce_ex__(protocol)
+            return self.global_tensor.__reduce_ex__(protocol)  # type: ignore[no-untyped-call]
         known = (self.mesh_shape, self.partition_spec, self._mesh)
         return _rebuild, (self.global_tensor, self.sharding_spec, *known, self.requires_grad)
 
@@ -261,7 +261,7 @@ class XLAShardedTensor(XlaDTensor):
         """Return the tensor as a DTensor, of the same value; ValueError if its mesh is not known."""
         return _ToDTensor.apply(self)  # type: ignore[no-any-return]
 
-    def redistribute(  # type: ignore[override]
+    def redistribute(
         self,
         device_mesh: Mesh | DeviceMesh | None = None,
         placements: Sequence[Placement] | None = None,
