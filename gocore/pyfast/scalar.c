@@ -81,19 +81,25 @@ static PyObject *wrapped_number(PyObject *self, PyObject *tensor, PyObject *type
   return NULL;
 }
 
-/* torch's list of overridable functions expects of every attribute of Tensor that it can be set. */
-static int set_wrapped_number(PyObject *self, PyObject *tensor, PyObject *value) {
-  (void)self, (void)tensor, (void)value;
-  PyErr_SetString(PyExc_AttributeError, "_wrapped_number cannot be set");
-  return -1;
+/* torch's list of overridable functions looks __set__ up on what has __get__. It is a method here and no slot, so
+ * that setting the attribute of a tensor still does what it does without us. */
+static PyObject *no_setter(PyObject *self, PyObject *args) {
+  (void)self, (void)args;
+  PyErr_SetString(PyExc_AttributeError, "_wrapped_number is set on tensors, not through its descriptor");
+  return NULL;
 }
+
+static PyMethodDef wrapped_number_methods[] = {
+    {"__set__", no_setter, METH_VARARGS, "AttributeError"},
+    {NULL, NULL, 0, NULL},
+};
 
 static PyTypeObject wrapped_number_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "_goxlafast.WrappedNumber",
     .tp_basicsize = sizeof(PyObject),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_descr_get = wrapped_number,
-    .tp_descr_set = set_wrapped_number,
+    .tp_methods = wrapped_number_methods,
     .tp_doc = "Tensor._wrapped_number: the number of a CPU tensor without dimensions.",
 };
 

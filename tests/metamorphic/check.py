@@ -46,7 +46,7 @@ class Configuration:
     together: bool = False  # the final values are read as one snapshot
 
 
-_DEFAULT = {"XLA_ENABLE_PARAM_ALIASING": "1", "XLA_DISABLE_FUNCTIONALIZATION": "0", "XLA_NO_SPECIAL_SCALARS": "0"}
+_DEFAULT = {"XLA_ENABLE_PARAM_ALIASING": "1", "XLA_DISABLE_FUNCTIONALIZATION": "0"}
 CONFIGURATIONS = (
     Configuration("as written"),
     Configuration("as written, compiled before", together=True),
@@ -55,11 +55,7 @@ CONFIGURATIONS = (
     Configuration("syncs moved", moved=True),
     Configuration("no syncs", ignored=True, together=True),
     Configuration("partial syncs", some=True),
-    Configuration(
-        "functionalization off, numbers as arguments",
-        (("XLA_DISABLE_FUNCTIONALIZATION", "1"), ("XLA_NO_SPECIAL_SCALARS", "1")),
-        moved=True,
-    ),
+    Configuration("functionalization off", (("XLA_DISABLE_FUNCTIONALIZATION", "1"),), moved=True),
 )
 
 
