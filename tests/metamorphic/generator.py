@@ -47,8 +47,9 @@ def observe(tensors: dict[str, torch.Tensor]) -> dict[str, tuple[int, tuple[obje
     for name, t in tensors.items():
         group = groups.setdefault(t.untyped_storage()._cdata, len(groups))
         strides = tuple(s for s, n in zip(t.stride(), t.shape, strict=True) if n > 1 and t.numel())
+        offset = t.storage_offset() if t.numel() else 0
         about = (
-            t.dtype, tuple(t.shape), strides, t.storage_offset() if t.numel() else 0, t.requires_grad, t._version, t.is_conj(), t.is_neg(),
+            t.dtype, tuple(t.shape), strides, offset, t.requires_grad, t._version, t.is_conj(), t.is_neg(),
             t.is_leaf, t._is_view(),
         )  # fmt: skip
         out[name] = (group, about)
