@@ -34,6 +34,28 @@ func (c *Ctx) squares(i int, name string) (*shape.Shape, error) {
 	return c.matrices(i, name)
 }
 
+// likeSquares is the shape rule of a function of square matrices, argument 0, that gives such matrices.
+func likeSquares(name string) func(*Ctx) error {
+	return func(c *Ctx) error {
+		s, err := c.squares(0, name)
+		if err != nil {
+			return err
+		}
+		return c.ReturnLike(s)
+	}
+}
+
+// likeSquaresWithInfo is likeSquares with LAPACK's info as a further result, one number a matrix.
+func likeSquaresWithInfo(name string) func(*Ctx) error {
+	like := likeSquares(name)
+	return func(c *Ctx) error {
+		if err := like(c); err != nil {
+			return err
+		}
+		return c.returnStack(c.In(0), dtype.I32)
+	}
+}
+
 // returnStack gives the next result the batch dimensions of s, followed by dims.
 func (c *Ctx) returnStack(s *shape.Shape, d dtype.DType, dims ...int64) error {
 	return c.Return(d, append(append(c.dims[:0], s.Dims[:len(s.Dims)-2]...), dims...)...)

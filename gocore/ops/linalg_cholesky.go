@@ -9,16 +9,7 @@ import (
 // choleskyRows factor positive definite matrices, and solve with the factors.
 var choleskyRows = []Row{
 	{Name: "linalg_cholesky_ex", Schema: "(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)",
-		Infer: func(c *Ctx) error {
-			s, err := c.squares(0, "linalg.cholesky")
-			if err != nil {
-				return err
-			}
-			if err := c.ReturnLike(s); err != nil {
-				return err
-			}
-			return c.returnStack(s, dtype.I32)
-		},
+		Infer: likeSquaresWithInfo("linalg.cholesky"),
 		Lower: func(l *Lowering) {
 			if l.Shape(0).Numel() == 0 {
 				l.allOmitted(2)
@@ -32,13 +23,7 @@ var choleskyRows = []Row{
 			l.Return(l.finish(0, f), l.finish(1, firstIndefinite(b, a, f, l.Bool(1))))
 		}},
 	{Name: "cholesky_inverse", Schema: "(Tensor self, bool upper=False) -> Tensor",
-		Infer: func(c *Ctx) error {
-			s, err := c.squares(0, "cholesky_inverse")
-			if err != nil {
-				return err
-			}
-			return c.ReturnLike(s)
-		},
+		Infer: likeSquares("cholesky_inverse"),
 		Lower: func(l *Lowering) {
 			if l.Out(0).Numel() == 0 {
 				l.Return(l.omitted(0))

@@ -16,11 +16,7 @@ var matrixFunctionRows = []Row{
 					return c.ReturnLike(s)
 				}
 			}
-			s, err := c.squares(0, "linalg.matrix_exp")
-			if err != nil {
-				return err
-			}
-			return c.ReturnLike(s)
+			return likeSquares("linalg.matrix_exp")(c)
 		},
 		Lower: func(l *Lowering) {
 			if l.Out(0).Numel() == 0 {

@@ -51,16 +51,7 @@ var solveRows = []Row{
 		},
 		Lower: lowerSolve},
 	{Name: "linalg_inv_ex", Schema: "(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)",
-		Infer: func(c *Ctx) error {
-			s, err := c.squares(0, "linalg.inv")
-			if err != nil {
-				return err
-			}
-			if err := c.ReturnLike(s); err != nil {
-				return err
-			}
-			return c.returnStack(s, dtype.I32)
-		},
+		Infer: likeSquaresWithInfo("linalg.inv"),
 		Lower: func(l *Lowering) {
 			if l.Shape(0).Numel() == 0 {
 				l.allOmitted(2)

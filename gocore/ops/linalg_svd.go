@@ -116,13 +116,7 @@ var svdRows = []Row{
 			l.Return(l.finish(0, matmul(b, u, vh)), l.finish(1, matmul(b, byColumn(b, adjoint(b, vh), s), vh)))
 		}},
 	{Name: "linalg_matrix_sqrth", Schema: "(Tensor self) -> Tensor",
-		Infer: func(c *Ctx) error {
-			s, err := c.squares(0, "linalg.matrix_sqrth")
-			if err != nil {
-				return err
-			}
-			return c.ReturnLike(s)
-		},
+		Infer: likeSquares("linalg.matrix_sqrth"),
 		Lower: func(l *Lowering) {
 			if l.Out(0).Numel() == 0 {
 				l.Return(l.omitted(0))

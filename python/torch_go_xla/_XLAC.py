@@ -49,7 +49,7 @@ def _xla_step_marker(device: str, devices: Sequence[str], wait: bool = True, res
     if wait:
         for d in targets:
             _native.wait(d)
-    if _native.opened and (path := _native.setting("XLA_METRICS_FILE")):
+    if path := _native.metrics_file:
         from .debug.metrics import metrics_report
 
         with open(path, "a", encoding="utf-8") as file:

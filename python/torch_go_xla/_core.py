@@ -25,9 +25,6 @@ _CLASSES: dict[str, type[BaseException]] = {c.__name__: c for c in BY_KIND}
 # How long a wait stays in the core before Python looks for signals, in ms.
 _SLICE = 50
 
-# The texts of a variable that is on.
-_TRUE = ("1", "true", "yes", "on")
-
 # Launches that may wait for their turn before a sync holds the caller back.
 _AHEAD = 4
 
@@ -73,6 +70,7 @@ class NativeCore:
         self.fast: Any = _load_fast()  # the module of the kernels
         self._opened = False
         self._sync_waits = False
+        self.metrics_file = ""  # where every step appends the metrics report; "": nowhere
         self._lock = threading.Lock()
 
     # ---- opening ----
@@ -98,8 +96,9 @@ class NativeCore:
                 "environment": {k: v for k, v in os.environ.items() if k in known},
             }
             call(_raw.bindings_Open, json.dumps(settings))
-            self._sync_waits = self.setting("XLA_SYNC_WAIT").lower() in _TRUE
-            self.fast.record_locations(self.setting("XLA_IR_DEBUG").lower() in _TRUE)
+            self._sync_waits = plugins.is_on(self.setting("XLA_SYNC_WAIT"))
+            self.fast.record_locations(plugins.is_on(self.setting("XLA_IR_DEBUG")))
+            self.metrics_file = self.setting("XLA_METRICS_FILE")
             self._opened = True
 
     @property

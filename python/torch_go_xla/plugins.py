@@ -18,6 +18,11 @@ OptionValue = str | bool | int | float | list[int]
 _ENTRY_POINTS = "torch_go_xla.plugins"
 
 
+def is_on(text: str) -> bool:
+    """Tell whether the text of a variable means yes; the core refuses texts that mean neither yes nor no."""
+    return text.lower() in ("1", "true", "yes", "on")
+
+
 class DevicePlugin:
     """Describes the plugin of one kind of device. Subclass it and pass an instance to `register_plugin`."""
 
@@ -61,8 +66,8 @@ class CpuPlugin(DevicePlugin):
             count = 0
         if not 1 <= count <= 1024:
             raise ValueError(f"CPU_NUM_DEVICES={text!r}: want a whole number from 1 to 1024")
-        huge = os.environ.get("TORCH_GO_XLA_HUGE_PAGES", "1").lower()
-        return {"cpu_device_count": count, "cpu_huge_pages": huge not in ("", "0", "false", "no", "off")}
+        huge = is_on(os.environ.get("TORCH_GO_XLA_HUGE_PAGES", "1"))
+        return {"cpu_device_count": count, "cpu_huge_pages": huge}
 
     def environment(self) -> Mapping[str, str]:
         return {"TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "2"}
