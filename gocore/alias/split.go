@@ -107,10 +107,11 @@ func (c *copier) results(id ir.ID, in []ir.ID, outs []*shape.Shape) {
 	g := c.from
 	n := g.At(id)
 	var at ir.ID
+	c.to.Graph.Loc = n.Loc
 	if len(outs) == 1 {
-		at = c.to.Graph.Add(n.Op, in, g.Attr(id), outs[0], n.Flags, n.Loc)
+		at = c.to.Graph.Add(n.Op, in, g.Attr(id), outs[0], n.Flags)
 	} else {
-		at = c.to.Graph.AddMulti(n.Op, in, g.Attr(id), outs, n.Loc)
+		at = c.to.Graph.AddMulti(n.Op, in, g.Attr(id), outs)
 	}
 	for k := range outs {
 		if v := id + ir.ID(k); c.ids[v] == wanted {

@@ -248,7 +248,7 @@ func (t *Trace) AddLeaf(sh *shape.Shape, buf Buffer) ir.ID {
 		}
 	}
 	buf.Retain()
-	id := t.Graph.Add(ir.OpData, nil, words, sh, flags, 0)
+	id := t.Graph.Add(ir.OpData, nil, words, sh, flags)
 	t.Leaves = append(t.Leaves, Leaf{id, buf})
 	return id
 }

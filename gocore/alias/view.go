@@ -114,7 +114,7 @@ func (t *Trace) Zeros(d dtype.DType, dims []int64) ir.ID {
 	w := t.begin()
 	w.typ(d)
 	w.ints(dims)
-	return t.Graph.Add(ir.OpZeros, nil, *w, shape.Of(d, dims), 0, 0)
+	return t.Graph.Add(ir.OpZeros, nil, *w, shape.Of(d, dims), 0)
 }
 
 // Write records that the dense array val, of the view's size and type, is stored in the view.
@@ -249,7 +249,7 @@ func (t *Trace) store(base, val ir.ID, prog *strided.WriteProgram) ir.ID {
 		w.ints(prog.Strides)
 		w.int(prog.Offset)
 	}
-	return t.steps(g.Add(op, in[:], *w, g.Shape(old), 0, 0), prog.Back)
+	return t.steps(g.Add(op, in[:], *w, g.Shape(old), 0), prog.Back)
 }
 
 // steps records a program of dense array operations on x.
@@ -300,7 +300,7 @@ func (t *Trace) step(x ir.ID, st *strided.Step) ir.ID {
 		w.int(st.Offset)
 	}
 	in := [1]ir.ID{x}
-	return g.Add(op, in[:], *w, shape.Of(d, st.Dims), 0, 0)
+	return g.Add(op, in[:], *w, shape.Of(d, st.Dims), 0)
 }
 
 // stored reports that x is a buffer, or one seen with other dimensions. What part of it a program takes
@@ -346,7 +346,7 @@ func (t *Trace) dynamic(op ir.Op, in []ir.ID, starts, window []int64, out *shape
 	if op == ir.OpDynamicSlice {
 		w.ints(window)
 	}
-	return g.Add(op, operands, *w, out, 0, 0)
+	return g.Add(op, operands, *w, out, 0)
 }
 
 // retype reads the bytes of a storage's value as elements of type d; x itself if it has that type. Elements
@@ -371,7 +371,7 @@ func (t *Trace) bitcast(x ir.ID, d dtype.DType, dims []int64) ir.ID {
 	w.typ(d)
 	w.ints(dims)
 	in := [1]ir.ID{x}
-	return t.Graph.Add(ir.OpBitcast, in[:], *w, shape.Of(d, dims), 0, 0)
+	return t.Graph.Add(ir.OpBitcast, in[:], *w, shape.Of(d, dims), 0)
 }
 
 // Broadcast records x, of any dimensions that expand to dims, as an array of dims.
@@ -389,7 +389,7 @@ func (t *Trace) Broadcast(x ir.ID, dims []int64) ir.ID {
 		w.ints(dims)
 		w.ints(mapping)
 		in := [1]ir.ID{x}
-		return g.Add(ir.OpBroadcast, in[:], *w, to, 0, 0)
+		return g.Add(ir.OpBroadcast, in[:], *w, to, 0)
 	}
 	return x
 }
@@ -409,7 +409,7 @@ func (t *Trace) Annotate(x ir.ID, sh *sharding.Sharding) ir.ID {
 	w.tensor()
 	w.text(sh.String())
 	in := [1]ir.ID{x}
-	return t.Graph.Add(ir.OpAnnotate, in[:], *w, t.Graph.Shape(x), 0, 0)
+	return t.Graph.Add(ir.OpAnnotate, in[:], *w, t.Graph.Shape(x), 0)
 }
 
 // Cast records torch's conversion of x to type d.
@@ -423,7 +423,7 @@ func (t *Trace) Cast(x ir.ID, d dtype.DType) ir.ID {
 	w.tensor()
 	w.typ(d)
 	in := [1]ir.ID{x}
-	return g.Add(ir.OpCast, in[:], *w, s.With(d), 0, 0)
+	return g.Add(ir.OpCast, in[:], *w, s.With(d), 0)
 }
 
 // words builds attribute words; see ir.Kind.

@@ -42,7 +42,7 @@ var Table = []Var{
 	{"XLA_PERSISTENT_CACHE_PATH", Text, "", "directory of compiled programs shared by processes; empty: none"},
 	{"XLA_PERSISTENT_CACHE_READ_ONLY", Bool, "0", "read the persistent cache, do not write it"},
 	{"XLA_SYNC_WAIT", Bool, "0", "every sync waits until the device is done"},
-	{"XLA_IR_DEBUG", Bool, "0", "record the Python line of every op and write it into the program"},
+	{"XLA_IR_DEBUG", Bool, "0", "write the Python line of every op into the program, for profiles and dumps of the compiler"},
 	{"XLA_SAVE_TENSORS_FILE", Text, "", "append the graph of every sync to this file"},
 	{"XLA_METRICS_FILE", Text, "", "append the metrics report of every step to this file"},
 	{"PT_XLA_DEBUG_LEVEL", Int, "0", "1: explain every compilation on stderr"},

@@ -112,6 +112,7 @@ func (e *Engine) Open(s Settings) error {
 // use starts with an open client. The caller holds mu.
 func (e *Engine) use(client *runtime.Client) {
 	n := len(client.Devices)
+	client.Recorder = func(o runtime.Origin) string { return ops.At(ir.Op(o.Op), e.Where(o.Loc)) }
 	e.client, e.store = client, alias.NewStore(n)
 	e.devices.Store(&client.Devices)
 	e.seeds = make([]seed, n)

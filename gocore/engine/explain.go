@@ -23,7 +23,7 @@ type lowered struct {
 	key   lazy.Key
 	step  int64
 	lines []string
-	where []string // the source line of each, "" where it was not recorded
+	where []string // the source line of each, "" where it is not known
 }
 
 // Compilation says why a graph was lowered anew.
@@ -80,7 +80,7 @@ func (h *history) explain(p *lazy.Plan, d *runtime.Device, step int64, where fun
 	} else {
 		c.Nearest = near.step
 		c.Was, c.Now = at(near.lines, c.Equal), at(now.lines, c.Equal)
-		for i := c.Equal; c.Where == "" && i < len(now.where); i++ { // inputs and numbers have no line: the next op's
+		for i := c.Equal; c.Where == "" && i < len(now.where); i++ { // what autograd records has no line: the next op's
 			c.Where = now.where[i]
 		}
 		c.Reason = difference(c.Was, c.Now)

@@ -28,11 +28,12 @@ type replay struct {
 	program   *program
 	arguments int
 	state     []alias.Handle
-	needs     []need   // by argument
-	params    []source // by parameter of the program
-	given     []bool   // nobody gave a buffer away
-	writes    []write  // arguments that get a new value
-	outs      []write  // new storages
+	needs     []need           // by argument
+	params    []source         // by parameter of the program
+	given     []bool           // nobody gave a buffer away
+	writes    []write          // arguments that get a new value
+	outs      []write          // new storages
+	origins   []runtime.Origin // of the program's results
 	numbers   []ir.Number
 	flags     []ir.Flags
 	packs     []runtime.Pack // of the numbers, if none of them is random
@@ -189,6 +190,9 @@ func (e *Engine) connect(r *replay, t *alias.Trace, arguments, made []alias.Hand
 		} else {
 			r.outs[slices.IndexFunc(made, func(h alias.Handle) bool { return e.store.Slot(h) == slot })] = w
 		}
+	}
+	for _, root := range e.plan.Roots {
+		r.origins = append(r.origins, origin(&t.Graph, root.ID))
 	}
 	r.numbers = slices.Clone(e.numbers(&t.Graph))
 	first := ^uint64(0)
@@ -370,6 +374,9 @@ func (e *Engine) relaunch(r *replay, cells []alias.Handle) *runtime.Launch {
 		}
 	}
 	l.NewOuts(r.dev, p.results, p.shardings)
+	for i, o := range r.origins {
+		l.Outs[i].Origin = o
+	}
 	e.countRun()
 	start := time.Now()
 	l.Done = func(error) {

@@ -136,6 +136,9 @@ func (e *Engine) launch(d *runtime.Device, t *alias.Trace, p *program) *runtime.
 		}
 	}
 	l.NewOuts(d, p.results, p.shardings)
+	for i, r := range e.plan.Roots {
+		l.Outs[i].Origin = origin(&t.Graph, r.ID)
+	}
 	e.countRun()
 	start := time.Now()
 	l.Done = func(error) {
@@ -143,6 +146,12 @@ func (e *Engine) launch(d *runtime.Device, t *alias.Trace, p *program) *runtime.
 		p.release()
 	}
 	return l
+}
+
+// origin is the recorded op that a value comes from.
+func origin(g *ir.Graph, id ir.ID) runtime.Origin {
+	n := g.At(g.Producer(id))
+	return runtime.Origin{Op: uint16(n.Op), Loc: n.Loc}
 }
 
 // countRun counts the launch of a program, on one device or on all of SPMD.

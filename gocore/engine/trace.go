@@ -100,6 +100,7 @@ func (e *Engine) trace(w, out []int64) (Status, error) {
 		return Failed, err
 	}
 	t := e.store.Trace(dev)
+	t.Graph.Loc = int32(w[recLoc])
 	for i := range int(w[recArgs]) {
 		if err := e.argument(&r, t, row, i); err != nil {
 			return Failed, err
@@ -133,9 +134,9 @@ func (e *Engine) trace(w, out []int64) (Status, error) {
 	op := ir.FirstRow + ir.Op(w[recRow])
 	var id ir.ID
 	if len(outs) == 1 {
-		id = t.Graph.Add(op, sc.in, sc.words, outs[0], 0, int32(w[recLoc]))
+		id = t.Graph.Add(op, sc.in, sc.words, outs[0], 0)
 	} else if len(outs) > 1 {
-		id = t.Graph.AddMulti(op, sc.in, sc.words, outs, int32(w[recLoc]))
+		id = t.Graph.AddMulti(op, sc.in, sc.words, outs)
 	}
 	if id == 0 {
 		out[0] = 0

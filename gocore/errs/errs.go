@@ -80,3 +80,23 @@ func KindOf(err error) Kind {
 // Tagged is the text "[Class] message", the form in which errors cross an interface that can only
 // carry a string.
 func Tagged(err error) string { return "[" + KindOf(err).String() + "] " + err.Error() }
+
+// recorded is an error with the op that it befell.
+type recorded struct {
+	error
+	by string
+}
+
+func (r *recorded) Error() string { return r.error.Error() + "\n  recorded by " + r.by }
+
+func (r *recorded) Unwrap() error { return r.error }
+
+// Recorded adds to err which op it befell and where that was recorded. An error that says so already, as the
+// cause of another value's, stays as it is.
+func Recorded(err error, by string) error {
+	var r *recorded
+	if err == nil || by == "" || errors.As(err, &r) {
+		return err
+	}
+	return &recorded{err, by}
+}

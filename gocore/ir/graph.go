@@ -93,11 +93,13 @@ type Node struct {
 	Results uint16 // how many slots the node takes; 0 in OpResult slots
 	Index   uint16 // which result an OpResult slot is
 	Flags   Flags
-	Loc     int32 // source location: an index into the tracer's table, 0 for none
+	Loc     int32 // Graph.Loc as it was
 }
 
 // Graph is an arena of nodes. The zero value is empty and ready. It is not safe for concurrent use.
 type Graph struct {
+	// Loc is the source location of the nodes that are added: an index into the tracer's table, 0 for none.
+	Loc    int32
 	nodes  []Node // slot 0 is None
 	ins    []ID
 	attrs  []int64
@@ -135,7 +137,7 @@ func (g *Graph) Producer(id ID) ID {
 
 // Add appends a node with one result and returns its value. It costs no allocation in steady state:
 // in and attr are copied into the arenas.
-func (g *Graph) Add(op Op, in []ID, attr []int64, out *shape.Shape, flags Flags, loc int32) ID {
+func (g *Graph) Add(op Op, in []ID, attr []int64, out *shape.Shape, flags Flags) ID {
 	if len(g.nodes) == 0 {
 		g.nodes = append(g.nodes, Node{})
 	}
@@ -157,7 +159,7 @@ func (g *Graph) Add(op Op, in []ID, attr []int64, out *shape.Shape, flags Flags,
 		}
 	}
 	g.nodes = append(g.nodes, Node{
-		Shape: out, Hash: h, Op: op, Flags: flags, Loc: loc, Results: 1,
+		Shape: out, Hash: h, Op: op, Flags: flags, Loc: g.Loc, Results: 1,
 		in: uint32(len(g.ins)), nin: uint16(len(in)),
 		attr: uint32(len(g.attrs)), nattr: uint16(len(attr)),
 	})
@@ -167,12 +169,12 @@ func (g *Graph) Add(op Op, in []ID, attr []int64, out *shape.Shape, flags Flags,
 }
 
 // AddMulti is Add for a node of several results, whose values are the returned id and those after it.
-func (g *Graph) AddMulti(op Op, in []ID, attr []int64, outs []*shape.Shape, loc int32) ID {
-	id := g.Add(op, in, attr, outs[0], 0, loc)
+func (g *Graph) AddMulti(op Op, in []ID, attr []int64, outs []*shape.Shape) ID {
+	id := g.Add(op, in, attr, outs[0], 0)
 	h := g.nodes[id].Hash
 	for i, s := range outs[1:] {
 		h = mix(h, s.Hash)
-		g.nodes = append(g.nodes, Node{Shape: s, Op: OpResult, Index: uint16(i + 1), Flags: g.nodes[id].Flags & Manual, Loc: loc})
+		g.nodes = append(g.nodes, Node{Shape: s, Op: OpResult, Index: uint16(i + 1), Flags: g.nodes[id].Flags & Manual, Loc: g.Loc})
 	}
 	g.nodes[id].Hash, g.nodes[id].Results = h, uint16(len(outs))
 	return id
@@ -202,7 +204,7 @@ func (g *Graph) Reset() {
 		return
 	}
 	clear(g.nodes) // drops the pointers to shapes
-	g.nodes, g.ins, g.attrs, g.manual = g.nodes[:0], g.ins[:0], g.attrs[:0], false
+	g.nodes, g.ins, g.attrs, g.manual, g.Loc = g.nodes[:0], g.ins[:0], g.attrs[:0], false, 0
 }
 
 // mix folds w into h; good diffusion in a handful of cycles.

@@ -81,7 +81,7 @@ func (g *Graph) AddNumber(n Number, flags Flags, bake bool) ID {
 	if !bake && !special(n) {
 		flags |= Param
 	}
-	return g.Add(OpScalar, nil, w[:], shape.Of(n.Type, nil), flags, 0)
+	return g.Add(OpScalar, nil, w[:], shape.Of(n.Type, nil), flags)
 }
 
 // Number is the value of an OpScalar leaf; ok is false for any other node.
@@ -118,5 +118,5 @@ func (g *Graph) Bake(id ID) {
 // say what it counts, 0 for nothing in particular.
 func (g *Graph) AddArgument(n Number, flags Flags) ID {
 	w := n.words()
-	return g.Add(OpScalar, nil, w[:], shape.Of(n.Type, nil), Param|flags, 0)
+	return g.Add(OpScalar, nil, w[:], shape.Of(n.Type, nil), Param|flags)
 }

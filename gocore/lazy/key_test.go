@@ -64,7 +64,7 @@ func (r *recording) read(h alias.Handle) ir.ID {
 // op records an op on storages' values, with a result like the first.
 func (r *recording) op(op ir.Op, in ...ir.ID) ir.ID {
 	g := &r.s.Trace(0).Graph
-	return g.Add(op, in, nil, g.Shape(in[0]), 0, 0)
+	return g.Add(op, in, nil, g.Shape(in[0]), 0)
 }
 
 func (r *recording) write(h alias.Handle, id ir.ID) {

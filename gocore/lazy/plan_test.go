@@ -58,7 +58,7 @@ func (s *step) record(t testing.TB, n int, number float64) {
 	words := []int64{ir.Tag(ir.KTensor, 0), ir.Tag(ir.KFloat, 0)}
 	for range n {
 		x := g.AddNumber(ir.Number{Type: dtype.F64, F: number}, ir.Wrapped, false)
-		v = g.Add(ir.FirstRow+100, []ir.ID{v, x}, words, s.f4, 0, 0)
+		v = g.Add(ir.FirstRow+100, []ir.ID{v, x}, words, s.f4, 0)
 	}
 	c, err := s.store.Cell(s.state)
 	if err != nil {

@@ -169,6 +169,9 @@ func (w *lowering) node(l *ops.Lowering, id ir.ID, o Options) (err error) {
 		if r := recover(); r != nil {
 			err = errs.New(errs.Compile, "%s cannot be lowered, internal error: %v\n%s", ops.Describe(w.graph, id), r, debug.Stack())
 		}
+		if err != nil && o.Where != nil {
+			err = errs.Recorded(err, ops.At(w.graph.At(id).Op, o.Where(w.graph.At(id).Loc)))
+		}
 	}()
 	n := w.graph.At(id)
 	if n.Op < ir.FirstRow {

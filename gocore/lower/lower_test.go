@@ -46,9 +46,9 @@ func update(t *testing.T, given bool, more ir.Op) *lazy.Plan {
 	}
 	words := []int64{ir.Tag(ir.KTensor, 0), ir.Tag(ir.KFloat, 0), ir.Tag(ir.KInt, 0)}
 	one := g.AddNumber(ir.Number{Type: dtype.I64, I: 1}, 0, true)
-	sum := g.Add(add, []ir.ID{x, n, one}, words, shape.Make(dtype.F32, 4), 0, 0)
+	sum := g.Add(add, []ir.ID{x, n, one}, words, shape.Make(dtype.F32, 4), 0)
 	if more != 0 {
-		sum = g.Add(more, []ir.ID{sum}, []int64{ir.Tag(ir.KTensor, 0)}, shape.Make(dtype.F32, 4), 0, 0)
+		sum = g.Add(more, []ir.ID{sum}, []int64{ir.Tag(ir.KTensor, 0)}, shape.Make(dtype.F32, 4), 0)
 	}
 	if err := s.Write(&v, sum); err != nil {
 		t.Fatal(err)

@@ -31,6 +31,15 @@ func Describe(g *ir.Graph, id ir.ID) string {
 	return b.String()
 }
 
+// At names the op of a node and the line that recorded it, "aten::add.Tensor at model.py:12"; where is "" for an
+// unknown line.
+func At(op ir.Op, where string) string {
+	if where == "" {
+		return Name(op)
+	}
+	return Name(op) + " at " + where
+}
+
 // dimsText prints dimensions as torch does: [2, 3].
 func dimsText(dims []int64) string { return shape.TorchDims(dims) }
 

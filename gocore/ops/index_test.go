@@ -35,7 +35,7 @@ func runList(t *testing.T, name string, args ...any) (got, module string) {
 				id := ir.None
 				if s != "" {
 					sh, _ := shape.Parse(s)
-					id = g.Add(ir.OpData, nil, nil, sh, 0, 0)
+					id = g.Add(ir.OpData, nil, nil, sh, 0)
 				}
 				in = append(in, id)
 			}
@@ -56,7 +56,7 @@ func runList(t *testing.T, name string, args ...any) (got, module string) {
 	}
 	b := stablehlo.NewModule("test")
 	l := Lowering{B: b, Graph: g, Src: &params{b, g, map[ir.ID]value{}}}
-	l.Begin(g.AddMulti(op, in, words, c.Outs(), 0))
+	l.Begin(g.AddMulti(op, in, words, c.Outs()))
 	Of(op).Lower(&l)
 	for i, v := range l.Outs() {
 		if v.Shape() != c.Outs()[i] {

@@ -57,7 +57,7 @@ func (k call) encode(t *testing.T, g *ir.Graph) (words []int64, in []ir.ID) {
 			if !ok {
 				t.Fatalf("%s: no shape %q", k.op, a)
 			}
-			in = append(in, g.Add(ir.OpData, nil, nil, s, 0, 0))
+			in = append(in, g.Add(ir.OpData, nil, nil, s, 0))
 			words = append(words, ir.Tag(ir.KTensor, 0))
 		case ir.Number:
 			in = append(in, g.AddNumber(a, ir.Wrapped, false))
@@ -104,7 +104,7 @@ func (k call) run(t *testing.T) (got, module string) {
 	}
 	b := stablehlo.NewModule("test")
 	l := Lowering{B: b, Graph: g, Src: &params{b, g, map[ir.ID]value{}}}
-	l.Begin(g.AddMulti(op, in, words, c.Outs(), 0))
+	l.Begin(g.AddMulti(op, in, words, c.Outs()))
 	row.Lower(&l)
 	if err := b.Err(); err != nil {
 		t.Fatalf("%s%v: %v", k.op, k.args, err)

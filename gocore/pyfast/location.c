@@ -1,19 +1,83 @@
 //go:build pyext
 
 /* The Python line that called an op: the innermost frame whose file lies outside the skipped directories
- * (torch's and our own). Off by default; the core interns file and line. */
+ * (torch's and our own). The core interns file and line.
+ *
+ * It is asked for at every op, from under a dozen frames of torch.nn. CPython's interface makes an object of every
+ * frame that is looked at, which costs more than the op; so the frames are read as the interpreter keeps them,
+ * which its headers describe for each version. */
 
 #include "pyfast.h"
 
-enum { CACHE = 1024 };
+enum { CACHE = 4096 };
+
+#if PY_VERSION_HEX < 0x030E0000 /* the headers that this was written for */
+
+#define Py_BUILD_CORE 1
+#include <internal/pycore_frame.h>
+#undef Py_BUILD_CORE
+
+typedef struct _PyInterpreterFrame frame;
+
+static frame *complete(frame *f) {
+  while (f != NULL && _PyFrame_IsIncomplete(f)) f = f->previous;
+  return f;
+}
+
+static frame *innermost(PyThreadState *thread) {
+#if PY_VERSION_HEX < 0x030D0000
+  return complete(thread->cframe->current_frame);
+#else
+  return complete(thread->current_frame);
+#endif
+}
+
+static frame *outer(frame *f) { return complete(f->previous); }
+
+static PyCodeObject *code_of(frame *f) {
+#if PY_VERSION_HEX < 0x030D0000
+  return f->f_code;
+#else
+  return _PyFrame_GetCode(f);
+#endif
+}
+
+/* The byte of the code that runs. */
+static int place_of(frame *f) { return _PyInterpreterFrame_LASTI(f) * (int)sizeof(_Py_CODEUNIT); }
+
+static void let_go(frame *f) { (void)f; }
+
+#else
+
+typedef PyFrameObject frame;
+
+static frame *innermost(PyThreadState *thread) { return PyThreadState_GetFrame(thread); }
+
+static frame *outer(frame *f) {
+  frame *back = PyFrame_GetBack(f);
+  Py_DECREF(f);
+  return back;
+}
+
+static PyCodeObject *code_of(frame *f) {
+  PyCodeObject *code = PyFrame_GetCode(f);
+  Py_DECREF(code); /* the frame keeps it */
+  return code;
+}
+
+static int place_of(frame *f) { return PyFrame_GetLasti(f); }
+
+static void let_go(frame *f) { Py_XDECREF(f); }
+
+#endif
 
 static PyObject *skipped; /* tuple of str, each ending in a slash */
 
 /* Direct-mapped; an entry owns its code object, so that the address cannot come to mean another. */
 static struct {
   PyCodeObject *code;
-  int line;
-  int64_t id; /* 0: in a skipped directory */
+  int place;
+  int32_t id; /* 0: in a skipped directory */
 } cache[CACHE];
 
 PyObject *tgx_set_skipped(PyObject *module, PyObject *directories) {
@@ -36,33 +100,34 @@ static bool is_skipped(PyObject *file) {
   return false;
 }
 
-static int64_t site_of(PyFrameObject *frame) {
-  PyCodeObject *code = PyFrame_GetCode(frame);
-  int line = PyFrame_GetLineNumber(frame);
-  size_t slot = (((uintptr_t)code >> 4) * 31 + (size_t)line) % CACHE;
-  if (cache[slot].code == code && cache[slot].line == line) {
-    Py_DECREF(code);
-    return cache[slot].id;
-  }
+static int32_t find_line(PyCodeObject *code, int place) {
   Py_ssize_t n;
   const char *file = PyUnicode_AsUTF8AndSize(code->co_filename, &n);
   if (file == NULL) PyErr_Clear();
-  int64_t id = file == NULL || is_skipped(code->co_filename) ? 0 : tgx_location((char *)file, n, line);
-  Py_XSETREF(cache[slot].code, code);
-  cache[slot].line = line;
-  cache[slot].id = id;
-  return id;
+  if (file == NULL || is_skipped(code->co_filename)) return 0;
+  return (int32_t)tgx_location((char *)file, n, PyCode_Addr2Line(code, place));
 }
 
-int64_t tgx_call_site(void) {
-  PyFrameObject *frame = PyEval_GetFrame();
-  Py_XINCREF(frame);
-  int64_t id = 0;
-  while (frame != NULL && (id = site_of(frame)) == 0) {
-    PyFrameObject *back = PyFrame_GetBack(frame);
-    Py_DECREF(frame);
-    frame = back;
+static int32_t line_of(frame *f) {
+  PyCodeObject *code = code_of(f);
+  int place = place_of(f);
+  size_t slot = (((uintptr_t)code >> 4) * 31 + (size_t)place) % CACHE;
+  if (cache[slot].code != code || cache[slot].place != place) {
+    PyCodeObject *old = cache[slot].code;
+    int32_t id = find_line(code, place);
+    cache[slot].code = (PyCodeObject *)Py_NewRef(code);
+    cache[slot].place = place;
+    cache[slot].id = id;
+    Py_XDECREF(old); /* last: it may call whoever watches the object */
+    return id;
   }
-  Py_XDECREF(frame);
+  return cache[slot].id;
+}
+
+int32_t tgx_call_site(void) {
+  frame *f = innermost(PyThreadState_Get());
+  int32_t id = 0;
+  while (f != NULL && (id = line_of(f)) == 0) f = outer(f);
+  let_go(f);
   return id;
 }

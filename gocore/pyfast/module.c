@@ -125,14 +125,6 @@ static PyObject *fast_current_device(PyObject *self, PyObject *unused) {
   return PyLong_FromLongLong(tgx_state.current_device);
 }
 
-static PyObject *fast_record_locations(PyObject *self, PyObject *on) {
-  (void)self;
-  int v = PyObject_IsTrue(on);
-  if (v < 0) return NULL;
-  tgx_state.locations = v;
-  Py_RETURN_NONE;
-}
-
 static PyObject *fast_forked(PyObject *self, PyObject *unused) {
   (void)self, (void)unused;
   return PyBool_FromLong(tgx_forked);
@@ -288,7 +280,6 @@ static PyMethodDef methods[] = {
     {"register_views", fast_register_views, METH_O, "register_views(torch_version_word)"},
     {"set_current_device", fast_set_current_device, METH_O, "set_current_device(index)"},
     {"current_device", fast_current_device, METH_NOARGS, "current_device() -> int"},
-    {"record_locations", fast_record_locations, METH_O, "record_locations(on)"},
     {"set_skipped_directories", tgx_set_skipped, METH_O, "set_skipped_directories(tuple of str)"},
     {"forked", fast_forked, METH_NOARGS, "forked() -> bool: this process was forked after the start"},
     {"item", tgx_item, METH_O, "item(tensor) -> number, or NotImplemented"},

@@ -121,7 +121,6 @@ struct tgx_state {
   PyObject *enums;            /* dict: torch.dtype, torch.layout or torch.memory_format -> its number */
   int64_t current_device;
   long default_type;          /* number of torch's default dtype */
-  bool locations;             /* record the Python line of each op */
 };
 extern struct tgx_state tgx_state;
 
@@ -252,7 +251,7 @@ PyObject *tgx_call_direct(PyObject *kernel, PyObject *const *operands, Py_ssize_
 const char *tgx_register_views(uint64_t torch_version);
 
 /* Id of the innermost Python line outside the skipped directories; 0 if there is none. */
-int64_t tgx_call_site(void);
+int32_t tgx_call_site(void);
 /* set_skipped_directories(tuple of str) */
 PyObject *tgx_set_skipped(PyObject *module, PyObject *directories);
 

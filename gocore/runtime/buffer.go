@@ -26,6 +26,8 @@ import (
 type Buffer struct {
 	Shape *shape.Shape // of the whole array; of each part if the sharding is manual
 	Dev   *Device
+	// Origin is what the value was recorded by; errors of the program that computes it say so.
+	Origin Origin
 
 	sharding *sharding.Sharding // nil without SPMD
 	bytes    int64              // of all parts
@@ -38,6 +40,13 @@ type Buffer struct {
 	given    atomic.Bool
 	pins     atomic.Int32
 	host     atomic.Uintptr // what Pin gives, once that is known
+}
+
+// Origin is the op and the source line that a value was recorded by, as numbers; the zero value is unknown. What
+// they mean Client.Recorder says.
+type Origin struct {
+	Op  uint16
+	Loc int32
 }
 
 const (
@@ -109,8 +118,16 @@ func (b *Buffer) ready() { b.state.Store(bufReady) }
 
 // fail makes a pending buffer an error.
 func (b *Buffer) fail(err error) {
-	b.err = err
+	b.err = b.recorded(err)
 	b.state.Store(bufFailed)
+}
+
+// recorded adds to an error of the computation of the buffer where that was recorded.
+func (b *Buffer) recorded(err error) error {
+	if b.Origin == (Origin{}) || b.Dev.home.Recorder == nil {
+		return err
+	}
+	return errs.Recorded(err, b.Dev.home.Recorder(b.Origin))
 }
 
 // Kill records that a program took the buffer's memory although a tensor still names it; err says
@@ -197,7 +214,7 @@ func (b *Buffer) finish() error {
 			err = b.Dev.client.AwaitAndDestroy(ev)
 		}
 		if err != nil {
-			return b.Dev.explain(err, "computing %s on %s", b.Shape, b.Dev)
+			return b.recorded(b.Dev.explain(err, "computing %s on %s", b.Shape, b.Dev))
 		}
 	}
 	return nil
@@ -243,5 +260,5 @@ func (b *Buffer) AwaitFor(timeout time.Duration) (bool, error) {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return false, nil
 	}
-	return err == nil, b.Dev.explain(err, "computing %s on %s", b.Shape, b.Dev)
+	return err == nil, b.recorded(b.Dev.explain(err, "computing %s on %s", b.Shape, b.Dev))
 }

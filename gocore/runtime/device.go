@@ -18,6 +18,7 @@ const inFlight = 4
 // SPMD.
 type Device struct {
 	Index  int32
+	home   *Client
 	client *pjrt.Client
 	devs   []*pjrt.Device // the plugin's devices, in the order of the partitions
 	spmd   bool           // programs are partitioned over devs, and buffers have shardings
@@ -32,8 +33,8 @@ type Device struct {
 	next int
 }
 
-func newDevice(c *pjrt.Client, index int, devs []*pjrt.Device, spmd bool) *Device {
-	d := &Device{Index: int32(index), client: c, devs: devs, spmd: spmd}
+func newDevice(c *Client, index int, devs []*pjrt.Device, spmd bool) *Device {
+	d := &Device{Index: int32(index), home: c, client: c.PJRT, devs: devs, spmd: spmd}
 	d.idle = sync.NewCond(&d.mu)
 	for i := range d.ring {
 		d.ring[i] = make([]pjrt.Event, len(devs))
@@ -45,6 +46,9 @@ func newDevice(c *pjrt.Client, index int, devs []*pjrt.Device, spmd bool) *Devic
 type Client struct {
 	PJRT    *pjrt.Client
 	Devices []*Device
+	// Recorder says in words by what a buffer's value was recorded, for errors; nil: they do not say. It is set before
+	// the devices are used.
+	Recorder func(Origin) string
 }
 
 // Open creates a client of a plugin. opts are the plugin's create options.
@@ -55,7 +59,7 @@ func Open(plugin *pjrt.Plugin, opts map[string]any) (*Client, error) {
 	}
 	c := &Client{PJRT: pc}
 	for i, d := range pc.AddressableDevices() {
-		c.Devices = append(c.Devices, newDevice(pc, i, []*pjrt.Device{d}, false))
+		c.Devices = append(c.Devices, newDevice(c, i, []*pjrt.Device{d}, false))
 	}
 	if len(c.Devices) == 0 {
 		return nil, errors.Join(errs.New(errs.Runtime, "%s has no device in this process", pc), pc.Close())
@@ -64,7 +68,7 @@ func Open(plugin *pjrt.Plugin, opts map[string]any) (*Client, error) {
 }
 
 // Merge is the device that SPMD makes of all devices of the client.
-func (c *Client) Merge() *Device { return newDevice(c.PJRT, 0, c.PJRT.AddressableDevices(), true) }
+func (c *Client) Merge() *Device { return newDevice(c, 0, c.PJRT.AddressableDevices(), true) }
 
 // Partitions is the number of the plugin's devices behind an SPMD device; 0 without SPMD.
 func (d *Device) Partitions() int {

@@ -175,7 +175,7 @@ func (b *Buffer) receive(devices []int, to []unsafe.Pointer, size int) error {
 	}
 	for _, ev := range events {
 		if err := d.received(ev); err != nil && first == nil {
-			first = d.explain(err, "computing or copying %s on %s", b.Shape, d)
+			first = b.recorded(d.explain(err, "computing or copying %s on %s", b.Shape, d))
 		}
 	}
 	return first

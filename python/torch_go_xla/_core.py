@@ -97,7 +97,6 @@ class NativeCore:
             }
             call(_raw.bindings_Open, json.dumps(settings))
             self._sync_waits = plugins.is_on(self.setting("XLA_SYNC_WAIT"))
-            self.fast.record_locations(plugins.is_on(self.setting("XLA_IR_DEBUG")))
             self.metrics_file = self.setting("XLA_METRICS_FILE")
             self._opened = True
 

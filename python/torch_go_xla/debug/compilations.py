@@ -6,8 +6,7 @@ A training loop compiles one or two programs and then none. If it goes on compil
     print(compilations.explain())      # the latest
     compilations.recent()              # all that are remembered; a table in a notebook
 
-``PT_XLA_DEBUG_LEVEL=1`` writes the same to stderr as it happens. With ``XLA_IR_DEBUG=1`` the Python line
-is part of it.
+``PT_XLA_DEBUG_LEVEL=1`` writes the same to stderr as it happens.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Compilation:
     equal: int  # how many leading nodes the two have in common
     was: str  # the first node that differs, as it was
     now: str  # and as it is
-    where: str  # "file:line" that recorded it, with XLA_IR_DEBUG=1
+    where: str  # "file:line" that recorded it; "" for what autograd records
     reason: str
 
     def __str__(self) -> str:

@@ -1,0 +1,73 @@
+"""What fails on the device says which op it was, and the Python line that recorded it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import null_device
+import pytest
+
+FAULTS = {
+    "compile": ("Client_Compile:1:INTERNAL:no such thing", "CompileError"),
+    "execute": ("LoadedExecutable_Execute:1:INTERNAL:no such thing", "XlaError"),
+    "computation": ("LoadedExecutable_Execute@event:1:INTERNAL:no such thing", "XlaError"),
+    "memory": ("LoadedExecutable_Execute:1:RESOURCE_EXHAUSTED:no such thing", "OutOfMemoryError"),
+}
+
+PROGRAM = (
+    null_device.PROGRAM
+    + """
+class Add(torch.nn.Module):
+    def forward(self, x):
+        return x + x  # the layer
+
+x, y = torch.ones(2).to("xla"), torch.ones(3).to("xla")
+torch_go_xla.sync(wait=True)
+model = torch.nn.Sequential(torch.nn.Sequential(Add()))
+null.arm(sys.argv[2])
+deep = model(x)
+shallow = torch.mul(y, y)  # the function
+y.add_(1)  # in place
+torch_go_xla.sync()
+def read():
+    return (deep * x).tolist()  # what reads it
+for value in (deep.tolist, shallow.tolist, y.tolist, read):
+    try:
+        print(value())
+    except torch_go_xla.XlaError as e:
+        print(type(e).__name__, "|".join(str(e).splitlines()))
+torch_go_xla.sync()
+print(x.tolist())
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def null_plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return null_device.build(tmp_path_factory.mktemp("nullplugin"))
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_line_that_recorded_a_value(fault: str, null_plugin: Path, tmp_path: Path) -> None:
+    armed, cls = FAULTS[fault]
+    script = tmp_path / "train.py"
+    script.write_text(PROGRAM)
+    lines = {text.partition("  # ")[2]: n for n, text in enumerate(PROGRAM.splitlines(), 1)}
+    done = subprocess.run(
+        [sys.executable, script, null_plugin, armed], capture_output=True, text=True, timeout=180, check=True
+    )
+    deep, shallow, in_place, after, unharmed = done.stdout.splitlines()
+    # What is known to have failed is the cause of what would have read it. Once it is on its way, the plugin tells.
+    reader = ("aten::mul.Tensor", "what reads it") if fault == "computation" else ("aten::add.Tensor", "the layer")
+    for text, op, place in (
+        (deep, "aten::add.Tensor", "the layer"),
+        (shallow, "aten::mul.Tensor", "the function"),
+        (in_place, "aten::add.Tensor", "in place"),
+        (after, *reader),
+    ):
+        assert text.startswith(cls) and "no such thing" in text, text
+        assert text.endswith(f"recorded by {op} at {script}:{lines[place]}"), text
+        assert text.count("recorded by") == 1, text
+    assert unharmed == "[1.0, 1.0]"
