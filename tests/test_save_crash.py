@@ -68,6 +68,8 @@ def test_killed_at_random_moments(saver: subprocess.Popen[str], tmp_path: Path) 
         time.sleep(chance.uniform(0, 0.3))
         os.kill(child, signal.SIGKILL)
         assert saver.stdout.readline() == "gone\n"
+        left = [p.name for p in tmp_path.iterdir() if p != path]
+        assert len(left) <= 1, f"kill {moment}: the saves before this one left {left}"
         state = torch.load(path, weights_only=True)
         versions.add(state["version"])
         for name, value in state["weights"].items():

@@ -97,11 +97,10 @@ class _Portable:
     other. So the first such request is the moment at which all are synced and held; see `snapshot`.
     """
 
-    def __init__(self, progress: Callable[[int, int], None]) -> None:
+    def __init__(self, begin: Callable[[int], None]) -> None:
         self._storages: dict[int, torch.UntypedStorage] = {}
         self._fetch: Fetch | None = None
-        self._progress = progress
-        self._done = 0
+        self._begin = begin
         self.open = contextlib.ExitStack()
 
     def name(self, storage: torch.UntypedStorage) -> None:
@@ -109,9 +108,8 @@ class _Portable:
 
     def bytes_of(self, storage: torch.UntypedStorage) -> torch.UntypedStorage:
         if self._fetch is None:
+            self._begin(sum(s.nbytes() for s in self._storages.values()))
             self._fetch = self.open.enter_context(snapshot(self._storages.values(), in_place=True))
-        self._progress(self._done, sum(s.nbytes() for s in self._storages.values()))
-        self._done += storage.nbytes()
         return self._fetch(storage)
 
 
@@ -119,13 +117,12 @@ _portable: ContextVar[_Portable | None] = ContextVar("portable", default=None)
 
 
 @contextlib.contextmanager
-def saved_as_cpu(progress: Callable[[int, int], None]) -> Iterator[None]:
+def saved_as_cpu(begin: Callable[[int], None] = lambda total: None) -> Iterator[None]:
     """Within the block, ``torch.save`` writes the xla tensors of its data as CPU tensors, all of one moment.
 
-    No more than one storage at a time is in host memory. ``progress`` is called before each with the bytes that are
-    written and the bytes of all.
+    No more than one storage at a time is in host memory. ``begin`` is called before the first with the bytes of all.
     """
-    state = _Portable(progress)
+    state = _Portable(begin)
     token = _portable.set(state)
     try:
         with state.open:
