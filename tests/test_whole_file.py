@@ -121,7 +121,7 @@ os.wait()
     for other in others[1:]:
         other.touch()
     with whole_file.replacing(tmp_path / "a.pt") as alive, open(others[0], "w") as mine:
-        assert whole_file._lock(mine.fileno())
+        assert whole_file.lock(mine.fileno())
         alive.write(b"first")
         assert not left.exists()
         xm.save([1], tmp_path / "a.pt")

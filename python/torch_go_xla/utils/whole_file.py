@@ -66,7 +66,7 @@ class _Stream:
         pass
 
     def finish(self) -> None:
-        """Write what is left and flush all to the disk; OSError says what has failed since the start."""
+        """Write what is left; OSError says what has failed since the start."""
         size = self._offset + self._used
         if self._used:
             padded = -(-self._used // _BLOCK) * _BLOCK
@@ -77,7 +77,6 @@ class _Stream:
         if self._error is not None:
             raise self._error
         os.ftruncate(self._fd, size)
-        os.fsync(self._fd)
 
     def close(self) -> None:
         """End the threads; the file is the caller's."""
@@ -137,28 +136,37 @@ def replacing(path: str | os.PathLike[str], wrote: Callable[[int], None] = lambd
         with open(path, "wb") as special:
             yield special
         return
-    folder, prefix = os.path.dirname(path), _prefix(path)
-    _remove_abandoned(folder, prefix)
-    fd, beside = _create(folder, prefix)
+    with _beside(path) as (fd, _), contextlib.closing(_Stream(fd, wrote)) as stream:
+        yield stream
+        stream.finish()
+
+
+@contextlib.contextmanager
+def replacing_by_name(path: str | os.PathLike[str]) -> Iterator[str]:
+    """Give the name of the new file, for a library that opens files itself; else as `replacing`."""
+    path = os.path.realpath(os.fspath(path))
+    if os.path.exists(path) and not os.path.isfile(path):
+        yield path
+        return
+    with _beside(path) as (_, beside):
+        yield beside
+
+
+@contextlib.contextmanager
+def new(path: str, wrote: Callable[[int], None]) -> Iterator[Sink]:
+    """Give a new file at a path that nobody knows yet. It may not be on the disk before `flush`."""
+    fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666)
     try:
         with contextlib.closing(_Stream(fd, wrote)) as stream:
             yield stream
-            with contextlib.suppress(FileNotFoundError):
-                os.fchmod(fd, stat.S_IMODE(os.stat(path).st_mode))
             stream.finish()
-        os.replace(beside, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(beside)
-        raise
     finally:
         os.close(fd)
-    flush_folder(folder)
 
 
-def flush_folder(folder: str) -> None:
-    """Wait until the names in a folder are on the disk."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def flush(path: str) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:
@@ -167,8 +175,30 @@ def flush_folder(folder: str) -> None:
 
 # ---- files that are being written ----
 
-# Whoever writes one holds a lock on it, which ends with the process, so that one without a lock is abandoned. That
-# also holds between machines and containers, where the number of a process says nothing.
+
+@contextlib.contextmanager
+def _beside(path: str) -> Iterator[tuple[int, str]]:
+    """Make a file, open and by name, that is flushed and takes the place of the regular file ``path``."""
+    folder, prefix = os.path.dirname(path), _prefix(path)
+    _remove_abandoned(folder, prefix)
+    fd, beside = _create(folder, prefix)
+    try:
+        yield fd, beside
+        with contextlib.suppress(FileNotFoundError):
+            os.fchmod(fd, stat.S_IMODE(os.stat(path).st_mode))
+        os.fsync(fd)
+        os.replace(beside, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(beside)
+        raise
+    finally:
+        os.close(fd)
+    flush(folder)
+
+
+# Whoever writes one holds a lock on it, which ends with the process: one without a lock is abandoned. That also holds
+# between machines and containers, where the number of a process says nothing.
 
 
 def _prefix(path: str) -> str:
@@ -181,7 +211,7 @@ def _create(folder: str, prefix: str) -> tuple[int, str]:
         path = os.path.join(folder, f"{prefix}{secrets.token_hex(6)}{_SUFFIX}")
         fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o666)
         # Between the two calls it looked abandoned, and may have been removed.
-        if _lock(fd) is not False and os.fstat(fd).st_nlink:
+        if lock(fd) is not False and os.fstat(fd).st_nlink:
             return fd, path
         os.close(fd)
 
@@ -195,16 +225,16 @@ def _remove_abandoned(folder: str, prefix: str) -> None:
             with contextlib.suppress(OSError):
                 fd = os.open(entry.path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
                 try:
-                    if _lock(fd):
+                    if lock(fd):
                         os.unlink(entry.path)
                 finally:
                     os.close(fd)
 
 
-def _lock(fd: int) -> bool | None:
-    """Lock an open file; False if someone else has, None where the file system has no locks."""
+def lock(fd: int, shared: bool = False) -> bool | None:
+    """Lock an open file or folder; False if someone else has, None where the file system has no locks."""
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:

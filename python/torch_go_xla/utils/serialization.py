@@ -1,0 +1,192 @@
+"""Large states as a folder: torch_xla's ``torch_xla.utils.serialization``, usually imported as ``xser``.
+
+``save(data, "model.pt")`` writes an index, ``model.pt``, in which references stand for the xla tensors, and below
+``model.pt.tensors`` a file for each of their storages, which ``torch.load`` reads too. So `load` needs memory of the
+host for one storage at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO, Any, cast
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
+
+from .._backend.core import is_xla
+from .._backend.snapshot import settled, snapshot
+from . import checkpoint_file, whole_file
+
+
+@dataclass(frozen=True)
+class TensorReference:
+    """What stands for a tensor in the index: the number of its storage's file, and which view of that it is."""
+
+    tid: int
+    dtype: torch.dtype
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+    requires_grad: bool
+    is_parameter: bool
+
+
+def save(data: Any, path: str | os.PathLike[str], master_only: bool = True, global_master: bool = False) -> None:
+    """Save nested data, of one moment, for `load`.
+
+    Tensors that share a storage share it again when they are loaded. What is no xla tensor goes into the index as
+    it is. The files are on the disk before the index takes its place: whatever happens, the old data or the new are
+    there, whole, and what a killed process left is removed by the next save.
+
+    Args:
+        data: nested dicts, lists and tuples.
+        path: of the index; the folder beside it has its name and ``.tensors``.
+        master_only: only the first process writes.
+        global_master: with ``master_only``, the first of all processes rather than of each machine.
+    """
+    from ..core import xla_model
+
+    if master_only and not xla_model.is_master_ordinal(local=not global_master):
+        xla_model.mark_step(wait=True)  # as in the process that writes
+        return
+    path = os.path.realpath(os.fspath(path))
+    root = f"{path}.tensors"
+    with _new_generation(root) as generation:
+        index = _write(data, os.path.join(root, generation), f"saving {os.path.basename(path)}")
+        # From here to the end one process at a time, lest it remove what another's index has come to name.
+        with _open_folder(root) as fd:
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(fd, fcntl.LOCK_EX)
+            checkpoint_file.save({"generation": generation, "data": index}, path)
+            _remove_generations(root, but=generation)
+
+
+def load(path: str | os.PathLike[str], map_location: Any = None) -> Any:
+    """Load what `save` has written: to the CPU, or where ``map_location`` says, as for ``torch.load``.
+
+    One storage after the other goes by way of the host. Files are not trusted: pickle.UnpicklingError if they want
+    code to be run, ValueError if they are not what `save` writes.
+    """
+    path = os.path.realpath(os.fspath(path))
+    missing = None
+    while True:
+        with torch.serialization.safe_globals([TensorReference]):
+            index = torch.load(path, map_location=map_location, weights_only=True)
+        generation = index.get("generation") if isinstance(index, dict) else None
+        if not isinstance(generation, str) or not _GENERATION.fullmatch(generation):
+            raise ValueError(f"{path} is no index that torch_go_xla.utils.serialization.save has written")
+        folder = os.path.join(f"{path}.tensors", generation)
+        try:
+            with _open_folder(folder) as fd:
+                whole_file.lock(fd, shared=True)  # a save that ends meanwhile does not remove it
+                return _read(index["data"], folder, map_location)
+        except FileNotFoundError:
+            if generation == missing:
+                raise
+            missing = generation  # unless there is a new index, which was saved since
+
+
+# ---- the tensors ----
+
+
+def _write(data: Any, folder: str, what: str) -> Any:
+    """Write the storages of xla tensors to files and return the data with references in their stead."""
+    leaves, spec = tree_flatten(data)
+    tensors = {i: settled(t).resolve_conj().resolve_neg() for i, t in enumerate(leaves) if _is_saved(t)}
+    first: dict[int, torch.Tensor] = {}
+    for t in tensors.values():
+        first.setdefault(t.untyped_storage().data_ptr(), t)
+    numbers = {handle: tid for tid, handle in enumerate(first)}
+    progress = checkpoint_file.Progress(what)
+    progress.begin(sum(t.untyped_storage().nbytes() for t in first.values()))
+    with contextlib.closing(progress), snapshot([t.untyped_storage() for t in first.values()], in_place=True) as fetch:
+        files = [os.path.join(folder, _name(tid)) for tid in range(len(first))]
+        for file, t in zip(files, first.values(), strict=True):
+            storage = t.untyped_storage()
+            dtype = t.dtype if storage.nbytes() % t.itemsize == 0 else torch.uint8
+            with whole_file.new(file, progress.wrote) as sink:
+                torch.save(torch.empty(0, dtype=dtype).set_(fetch(storage)), cast(IO[bytes], sink))
+    for name in (*files, folder, os.path.dirname(folder)):
+        whole_file.flush(name)
+    for i, t in tensors.items():
+        tid, given = numbers[t.untyped_storage().data_ptr()], leaves[i]
+        where = (t.dtype, tuple(t.size()), t.stride(), int(t.storage_offset()))
+        leaves[i] = TensorReference(tid, *where, given.requires_grad, isinstance(given, torch.nn.Parameter))
+    return tree_unflatten(leaves, spec)
+
+
+def _is_saved(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor) and is_xla(leaf)
+
+
+def _read(data: Any, folder: str, map_location: Any) -> Any:
+    """Return the data of an index with the tensors that its references stand for."""
+    files: dict[int, torch.Tensor] = {}
+
+    def tensor(ref: TensorReference) -> torch.Tensor:
+        if type(ref.tid) is not int:
+            raise ValueError(f"{ref.tid!r} is no number of a file")
+        if ref.tid not in files:
+            files[ref.tid] = torch.load(os.path.join(folder, _name(ref.tid)), map_location, weights_only=True)
+        whole = files[ref.tid]
+        t = torch.empty(0, dtype=ref.dtype, device=whole.device)
+        t.set_(whole.untyped_storage(), ref.offset, ref.size, ref.stride)
+        return torch.nn.Parameter(t, ref.requires_grad) if ref.is_parameter else t.requires_grad_(ref.requires_grad)
+
+    return tree_map_only(TensorReference, tensor, data)
+
+
+def _name(tid: int) -> str:
+    return f"tensor_{tid}.pt"
+
+
+# ---- the folders ----
+
+# Every save has a folder of its own, the generation, which it holds a lock on; so does every load. One that is not
+# locked and is not named by the index is of the past.
+
+_GENERATION = re.compile(r"[0-9a-f]{16}")
+
+
+@contextlib.contextmanager
+def _open_folder(path: str) -> Iterator[int]:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def _new_generation(root: str) -> Iterator[str]:
+    """Make a locked folder and give its name; it goes if the block fails."""
+    os.makedirs(root, exist_ok=True)
+    while True:
+        name = secrets.token_hex(8)
+        folder = os.path.join(root, name)
+        os.mkdir(folder)
+        with contextlib.suppress(FileNotFoundError), _open_folder(folder) as fd:
+            if whole_file.lock(fd) is False or not os.fstat(fd).st_nlink:
+                continue  # it looked like one of the past, before it was locked
+            try:
+                yield name
+            except BaseException:
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
+            return
+
+
+def _remove_generations(root: str, but: str) -> None:
+    for name in os.listdir(root):
+        if name != but and _GENERATION.fullmatch(name):
+            folder = os.path.join(root, name)
+            with contextlib.suppress(OSError), _open_folder(folder) as fd:
+                if whole_file.lock(fd) is not False:
+                    shutil.rmtree(folder, ignore_errors=True)
