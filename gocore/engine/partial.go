@@ -45,16 +45,9 @@ func (e *Engine) SyncSome(handles []int64) error {
 func (e *Engine) cutSome(d *runtime.Device, slots []uint32) error {
 	t := e.store.Trace(d.Index)
 	syncs.Add(1)
-	e.plan.Build(e.store, t, slots)
+	slots, p, err := e.prepare(d, t, slots)
 	var l *runtime.Launch
-	if len(e.plan.Roots) > 0 {
-		p, err := e.program(d)
-		if err != nil {
-			for _, slot := range slots {
-				e.store.SetFailed(slot, alias.Poisoned, errs.Wrap(errs.KindOf(err), err, "%v", err))
-			}
-			return err
-		}
+	if p != nil {
 		for _, place := range e.plan.Params {
 			t.Leaves[place].Buf.Retain() // launch takes one, the trace keeps its own
 		}
@@ -85,7 +78,7 @@ func (e *Engine) cutSome(d *runtime.Device, slots []uint32) error {
 	if l != nil {
 		d.Enqueue(l)
 	}
-	return nil
+	return err
 }
 
 // Resize changes the size of a storage and keeps the bytes that fit. Shrinking to 0 frees the memory, as

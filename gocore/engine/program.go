@@ -113,6 +113,32 @@ func (p *program) compile() {
 	}
 }
 
+// Cut implements runtime.Program.
+func (p *program) Cut() runtime.Cut {
+	if c, ok := stablehlo.NewCut(p.module); ok {
+		return &cut{c, p}
+	}
+	return nil
+}
+
+// cut is a program taken apart.
+type cut struct {
+	*stablehlo.Cut
+	of *program
+}
+
+// Compile implements runtime.Cut.
+func (c *cut) Compile(results []int) (x *runtime.Executable, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = errs.New(errs.Compile, "internal error while compiling: %v", r)
+		}
+	}()
+	args, _ := c.Need(results)
+	uncached.Add(1)
+	return c.of.dev.Compile(c.Module(results), len(args), nil)
+}
+
 // settleShardings compiles the program and finds out how its results are sharded: that is part of the key
 // of the programs which read them. If it cannot be compiled, running it says so.
 func (p *program) settleShardings(roots []lazy.Root) {

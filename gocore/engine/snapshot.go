@@ -68,9 +68,7 @@ func (e *Engine) hold(handles []int64) (values []held, devices []*runtime.Device
 		if c.State == alias.Pending {
 			d := e.at(c.Dev)
 			devices = append(devices, d)
-			if err := e.cut(d); err != nil {
-				return nil, devices, err
-			}
+			_ = e.cut(d) // the storages that it befalls have the error
 		}
 	}
 	for _, h := range handles {

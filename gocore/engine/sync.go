@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"cmp"
+	"errors"
 	"math"
 	"slices"
 	"time"
@@ -48,7 +50,8 @@ func (e *Engine) Mark(dev int) error {
 }
 
 // cut plans, lowers if need be, and launches the pending graph of a device. The caller holds mu, and
-// calls Kick when it has let go of it.
+// calls Kick when it has let go of it. The error is that of an op which cannot be lowered; the storages
+// that depend on it have it from now on, the others are computed all the same.
 func (e *Engine) cut(d *runtime.Device) error {
 	t := e.store.Trace(d.Index)
 	slots := e.scratch.slots[:0]
@@ -63,17 +66,9 @@ func (e *Engine) cut(d *runtime.Device) error {
 		return nil
 	}
 	syncs.Add(1)
-	start := time.Now()
-	e.plan.Build(e.store, t, slots)
-	planTime.Since(start)
+	slots, p, err := e.prepare(d, t, slots)
 	var l *runtime.Launch
-	if len(e.plan.Roots) > 0 {
-		e.save(d, syncs.Value())
-		p, err := e.program(d)
-		if err != nil {
-			e.poison(t, slots, err)
-			return err
-		}
+	if p != nil {
 		l = e.launch(d, t, p)
 	}
 	e.settle(t, slots, l)
@@ -81,7 +76,28 @@ func (e *Engine) cut(d *runtime.Device) error {
 	if l != nil {
 		d.Enqueue(l)
 	}
-	return nil
+	return err
+}
+
+// prepare plans the computation of storages and finds its program, nil if there is nothing to compute. Where
+// an op cannot be lowered, which is the error, it does without the storages that depend on it, and returns
+// the others.
+func (e *Engine) prepare(d *runtime.Device, t *alias.Trace, slots []uint32) (rest []uint32, p *program, first error) {
+	for {
+		start := time.Now()
+		e.plan.Build(e.store, t, slots)
+		planTime.Since(start)
+		if len(e.plan.Roots) == 0 {
+			return slots, nil, first
+		}
+		e.save(d, syncs.Value())
+		p, err := e.program(d)
+		if err == nil {
+			return slots, p, first
+		}
+		slots = e.poison(t, slots, err)
+		first = cmp.Or(first, err)
+	}
 }
 
 // program finds the compiled program of the plan, or lowers one.
@@ -243,12 +259,20 @@ func (e *Engine) discard(t *alias.Trace) {
 	t.Cut()
 }
 
-// poison makes the storages that depended on a graph which cannot be lowered errors.
-func (e *Engine) poison(t *alias.Trace, slots []uint32, cause error) {
-	for _, slot := range slots {
-		e.store.SetFailed(slot, alias.Poisoned, errs.Wrap(errs.KindOf(cause), cause, "%v", cause))
+// poison gives the storages that depend on an op which cannot be lowered its error, and returns the others.
+func (e *Engine) poison(t *alias.Trace, slots []uint32, cause error) []uint32 {
+	reached := func(ir.ID) bool { return true }
+	var f *lower.Failure
+	if errors.As(cause, &f) {
+		reached = t.Graph.Dependents(f.Node)
 	}
-	e.discard(t)
+	return slices.DeleteFunc(slots, func(slot uint32) bool {
+		if !reached(e.store.At(slot).Value) {
+			return false
+		}
+		e.store.SetFailed(slot, alias.Poisoned, errs.Wrap(errs.KindOf(cause), cause, "%v", cause))
+		return true
+	})
 }
 
 // Wait waits until a device has done everything, or until the timeout; done is false if it expired.

@@ -91,10 +91,7 @@ func (e *Engine) Buffer(h alias.Handle) (*runtime.Buffer, error) {
 	d := e.at(c.Dev)
 	if c.State == alias.Pending {
 		e.drain()
-		if err := e.cut(d); err != nil {
-			e.mu.Unlock()
-			return nil, err
-		}
+		_ = e.cut(d) // the storages that it befalls have the error
 	}
 	b, err := e.owned(h)
 	e.mu.Unlock()

@@ -196,6 +196,22 @@ func (g *Graph) locality(op Op, in []ID, flags Flags) Flags {
 // Manual reports that a value is a local one.
 func (g *Graph) Manual(id ID) bool { return g.nodes[id].Flags&Manual != 0 }
 
+// Dependents tells of each node whether it is a given one or is computed from that.
+func (g *Graph) Dependents(of ID) func(ID) bool {
+	reached := make([]bool, g.Len())
+	reached[of] = true
+	for id := of + 1; int(id) < g.Len(); id++ {
+		if p := g.Producer(id); p != id {
+			reached[id] = reached[p]
+			continue
+		}
+		for _, in := range g.In(id) {
+			reached[id] = reached[id] || in != None && reached[in]
+		}
+	}
+	return func(id ID) bool { return reached[id] }
+}
+
 // Reset empties the graph and keeps its memory, unless the last graph was far larger than usual.
 func (g *Graph) Reset() {
 	const keep = 1 << 20

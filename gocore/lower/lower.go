@@ -46,6 +46,17 @@ type Program struct {
 	Open []bool
 }
 
+// Failure is why a node cannot be lowered.
+type Failure struct {
+	Node ir.ID
+	Err  error
+}
+
+func (f *Failure) Error() string { return f.Err.Error() }
+
+// Unwrap is the cause, which has the kind.
+func (f *Failure) Unwrap() error { return f.Err }
+
 // lowering is the state of one Lower call; it is the ops.Source of its rows.
 type lowering struct {
 	b      *stablehlo.Builder
@@ -68,7 +79,7 @@ type argKey struct {
 	d  dtype.DType
 }
 
-// Lower emits the module of a plan.
+// Lower emits the module of a plan. The error is a Failure if it is that of one node.
 func Lower(p *lazy.Plan, o Options) (*Program, error) {
 	g := &p.Trace.Graph
 	w := &lowering{b: stablehlo.NewModule("step_" + p.Key.String()), plan: p, graph: g,
@@ -84,7 +95,7 @@ func Lower(p *lazy.Plan, o Options) (*Program, error) {
 	l := ops.Lowering{B: w.b, Graph: g, Src: w, Precision: o.Precision}
 	for _, id := range p.Nodes {
 		if err := w.node(&l, id, o); err != nil {
-			return nil, err
+			return nil, &Failure{id, err}
 		}
 	}
 	outs := make([]stablehlo.Value, len(p.Roots))

@@ -41,7 +41,32 @@ func (d *Device) Compile(module []byte, args int, open []bool) (*Executable, err
 		}
 		return nil, e
 	}
+	if err := d.room(exe); err != nil {
+		untold(exe.Close())
+		return nil, err
+	}
 	return d.load(exe, args), nil
+}
+
+// room is the error of a program that needs more memory than the device has in all. Found out before it runs, it
+// costs nobody a buffer.
+func (d *Device) room(exe *pjrt.Executable) error {
+	need, err := exe.MemoryStats()
+	var have pjrt.MemoryStats
+	if err == nil {
+		have, err = d.devs[0].MemoryStats()
+	}
+	if err != nil {
+		var pe *pjrt.Error
+		if !errors.As(err, &pe) || pe.Code != pjrt.Unimplemented {
+			untold(err)
+		}
+		return nil
+	}
+	if bytes := need.Temp + need.Output - need.Alias; have.BytesLimit > 0 && bytes > have.BytesLimit {
+		return errs.New(errs.OOM, "out of memory on %s: a program needs %d bytes for its results and what it computes on the way; the device has %d", d, bytes, have.BytesLimit)
+	}
+	return nil
 }
 
 // Load makes an executable of what Serialize gave.
@@ -123,6 +148,8 @@ type Program interface {
 	Executable() (*Executable, error)
 	// Compiled reports that Executable does not wait.
 	Compiled() bool
+	// Cut takes the program apart after it has failed; nil if that cannot be done.
+	Cut() Cut
 }
 
 // Pack is a vector of numbers that a program takes as one parameter.
@@ -231,9 +258,7 @@ func (d *Device) execute(l *Launch) {
 		d.run.Unlock()
 	}
 	if err != nil {
-		for _, o := range l.Outs {
-			o.fail(err)
-		}
+		d.salvage(l, err)
 	}
 	l.wait.Done()
 	for _, a := range l.Args {

@@ -134,6 +134,8 @@ func (p *program) Executable() (*Executable, error) {
 
 func (p *program) Compiled() bool { return p.done.Load() || p.gate == nil }
 
+func (p *program) Cut() Cut { return nil }
+
 // run launches a program on buffers, of which it takes over a reference each, and returns its result.
 func (f *fixture) run(p *program, donors []int32, args ...*Buffer) *Buffer {
 	l := &Launch{Program: p, Args: args, Donors: donors, Given: make([]bool, len(args)), Step: 7}

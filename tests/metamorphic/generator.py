@@ -50,10 +50,17 @@ def observe(tensors: dict[str, torch.Tensor]) -> dict[str, tuple[int, tuple[obje
         offset = t.storage_offset() if t.numel() else 0
         about = (
             t.dtype, tuple(t.shape), strides, offset, t.requires_grad, t._version, t.is_conj(), t.is_neg(),
-            t.is_leaf, t._is_view(),
+            _is_leaf(t), t._is_view(),
         )  # fmt: skip
         out[name] = (group, about)
     return out
+
+
+def _is_leaf(t: torch.Tensor) -> bool | str:
+    try:
+        return t.is_leaf
+    except RuntimeError as e:  # one of several views of an op that was written to
+        return str(e).partition("\n")[0]
 
 
 def execute(lines: list[str]) -> Program:

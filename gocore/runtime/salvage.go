@@ -1,0 +1,126 @@
+package runtime
+
+import (
+	"slices"
+)
+
+// Cut is a program taken apart, to compute some of its results without the others.
+type Cut interface {
+	// Need is the arguments that some results need, the packs counted after the buffers, and the number of
+	// operations.
+	Need(results []int) (args []int, ops int)
+	// Compile compiles the part of the program that gives some results. It takes the arguments that Need
+	// names, and takes none of them over. The caller releases it.
+	Compile(results []int) (*Executable, error)
+}
+
+// salvage is what a launch that failed comes to. Results that need an argument which failed have its cause. The
+// others are computed in parts, by halves: what does not depend on the failing operation gets its value, what
+// does has the error of its part.
+func (d *Device) salvage(l *Launch, cause error) {
+	s := salvage{d: d, l: l}
+	all := make([]int, len(l.Outs))
+	for i := range all {
+		all[i] = i
+	}
+	if s.cut = l.Program.Cut(); s.cut == nil {
+		s.fail(all, cause)
+		return
+	}
+	_, ops := s.cut.Need(all)
+	s.room = 4096 + 2*ops
+	sound := slices.DeleteFunc(slices.Clone(all), func(r int) bool {
+		err := s.argument([]int{r})
+		if err != nil {
+			s.fail([]int{r}, err)
+		}
+		return err != nil
+	})
+	if len(sound) < len(all) {
+		s.attempt(sound, cause)
+	} else {
+		s.halve(sound, cause)
+	}
+	if !s.failed { // it works in parts: nobody will ask why the whole did not
+		untold(cause)
+	}
+}
+
+// salvage is the state of one.
+type salvage struct {
+	d      *Device
+	l      *Launch
+	cut    Cut
+	room   int // operations that may still be compiled: a large program is not compiled for each of its results
+	failed bool
+}
+
+func (s *salvage) fail(results []int, err error) {
+	s.failed = true
+	for _, r := range results {
+		s.l.Outs[r].fail(err)
+	}
+}
+
+// argument is the failure of an argument that some results need.
+func (s *salvage) argument(results []int) error {
+	args, _ := s.cut.Need(results)
+	for _, a := range args {
+		if a < len(s.l.Args) {
+			if err := s.l.Args[a].Await(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// halve computes results that cannot be computed together.
+func (s *salvage) halve(results []int, cause error) {
+	if len(results) < 2 {
+		s.fail(results, cause)
+		return
+	}
+	s.attempt(results[:len(results)/2], cause)
+	s.attempt(results[len(results)/2:], cause)
+}
+
+// attempt computes some results together, or else in parts.
+func (s *salvage) attempt(results []int, cause error) {
+	if len(results) == 0 {
+		return
+	}
+	args, ops := s.cut.Need(results)
+	if s.room -= ops; s.room < 0 {
+		s.fail(results, cause)
+		return
+	}
+	x, err := s.cut.Compile(results)
+	if err == nil {
+		err = s.start(x, args, results)
+		x.Release()
+	}
+	if err != nil {
+		s.halve(results, err)
+	}
+}
+
+// start runs a part.
+func (s *salvage) start(x *Executable, args, results []int) error {
+	part := &Launch{Step: s.l.Step}
+	for _, a := range args {
+		if a < len(s.l.Args) {
+			part.Args = append(part.Args, s.l.Args[a])
+		} else {
+			part.Packs = append(part.Packs, s.l.Packs[a-len(s.l.Args)])
+		}
+	}
+	part.Donors = slices.Repeat([]int32{-1}, len(part.Args))
+	part.Given = make([]bool, len(part.Args))
+	for _, r := range results {
+		part.Outs = append(part.Outs, s.l.Outs[r])
+	}
+	s.d.run.Lock()
+	defer s.d.run.Unlock()
+	return s.d.start(part, x)
+}

@@ -1,0 +1,205 @@
+package stablehlo
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+)
+
+// Cut is a module, as Bytes wrote it, taken apart, to be put together again for some of its results.
+type Cut struct {
+	name    string
+	params  []string // "%0: tensor<2xf32>", without a word of donation
+	results []string // types with attributes
+	returns []string // "%5"
+	ops     []cutOp  // of @main, but for its return
+	rest    []string // functions, and what follows them
+	define  map[string]int
+	param   map[string]int
+}
+
+// cutOp is an operation with its regions.
+type cutOp struct {
+	text string
+	uses []string
+}
+
+var (
+	valueName  = regexp.MustCompile(`%\d+`)
+	donation   = regexp.MustCompile(`(tf\.aliasing_output = \d+ : i32|jax\.buffer_donor = true)(, )?`)
+	calledFunc = regexp.MustCompile(`^  func\.func private (@[^(]+)\(`)
+)
+
+// NewCut takes a module apart. ok is false for a program that other devices take part in, as they would not run
+// a part of it.
+func NewCut(module []byte) (c *Cut, ok bool) {
+	for _, word := range []string{"replica_groups", "source_target_pairs", "channel_handle", "mhlo.sharding"} {
+		if bytes.Contains(module, []byte(word)) {
+			return nil, false
+		}
+	}
+	head, body, found := strings.Cut(string(module), "  func.func public @main(")
+	signature, body, more := strings.Cut(body, " {\n")
+	body, rest, ended := strings.Cut(body, "\n  }\n")
+	if !found || !more || !ended {
+		return nil, false
+	}
+	c = &Cut{name: head, define: make(map[string]int), param: make(map[string]int)}
+	params, results, _ := strings.Cut(signature, ") -> (")
+	for i, p := range list(params) {
+		c.param[valueName.FindString(p)] = i
+		c.params = append(c.params, strings.TrimSuffix(donation.ReplaceAllString(p, ""), " {}"))
+	}
+	c.results = list(strings.TrimSuffix(results, ")"))
+	for _, text := range statements(body) {
+		if operands, isReturn := strings.CutPrefix(text, `    "func.return"(`); isReturn {
+			operands, _, _ = strings.Cut(operands, ")")
+			c.returns = valueName.FindAllString(operands, -1)
+			break
+		}
+		defined, _, _ := strings.Cut(text, " = ")
+		for _, v := range valueName.FindAllString(defined, -1) {
+			c.define[v] = len(c.ops)
+		}
+		c.ops = append(c.ops, cutOp{text, valueName.FindAllString(text[len(defined):], -1)})
+	}
+	c.rest = functions(rest)
+	return c, len(c.returns) == len(c.results)
+}
+
+// list splits at the commas outside of brackets and strings.
+func list(text string) (out []string) {
+	depth, quoted, start := 0, false, 0
+	for i, r := range text {
+		switch {
+		case r == '"' && text[max(i-1, 0)] != '\\':
+			quoted = !quoted
+		case quoted:
+		case strings.ContainsRune("<{[(", r):
+			depth++
+		case strings.ContainsRune(">}])", r):
+			depth--
+		case r == ',' && depth == 0:
+			out = append(out, strings.TrimSpace(text[start:i]))
+			start = i + 1
+		}
+	}
+	if start < len(text) {
+		out = append(out, strings.TrimSpace(text[start:]))
+	}
+	return out
+}
+
+// statements splits the body of @main: an operation begins where a line is indented by four spaces.
+func statements(body string) (out []string) {
+	for line := range strings.Lines(body) {
+		if len(out) == 0 || strings.HasPrefix(line, "    %") || strings.HasPrefix(line, `    "`) {
+			out = append(out, line)
+		} else {
+			out[len(out)-1] += line
+		}
+	}
+	return out
+}
+
+// functions splits what follows @main: private functions, and the end of the module.
+func functions(rest string) (out []string) {
+	for line := range strings.Lines(rest) {
+		if len(out) == 0 || strings.HasPrefix(line, "  func.func") || strings.HasPrefix(line, "}") {
+			out = append(out, line)
+		} else {
+			out[len(out)-1] += line
+		}
+	}
+	return out
+}
+
+// needed marks the operations and the parameters that some results need.
+func (c *Cut) needed(results []int) (ops, params []bool) {
+	ops, params = make([]bool, len(c.ops)), make([]bool, len(c.params))
+	need := func(v string) {
+		if i, ok := c.define[v]; ok {
+			ops[i] = true
+		} else if i, ok := c.param[v]; ok {
+			params[i] = true
+		}
+	}
+	for _, r := range results {
+		need(c.returns[r])
+	}
+	for i := len(c.ops) - 1; i >= 0; i-- {
+		if ops[i] {
+			for _, v := range c.ops[i].uses {
+				need(v)
+			}
+		}
+	}
+	return ops, params
+}
+
+// Need is the parameters that some results need, and the number of operations.
+func (c *Cut) Need(results []int) (params []int, ops int) {
+	needed, used := c.needed(results)
+	for i, ok := range used {
+		if ok {
+			params = append(params, i)
+		}
+	}
+	for _, ok := range needed {
+		if ok {
+			ops++
+		}
+	}
+	return params, ops
+}
+
+// Module is the part of the program that gives some of its results. Its parameters are those that Need names,
+// and none of them is donated.
+func (c *Cut) Module(results []int) []byte {
+	ops, params := c.needed(results)
+	var out strings.Builder
+	out.WriteString(c.name + "  func.func public @main(")
+	comma := ""
+	for i, p := range c.params {
+		if params[i] {
+			out.WriteString(comma + p)
+			comma = ", "
+		}
+	}
+	var types, values []string
+	for _, r := range results {
+		types, values = append(types, c.results[r]), append(values, c.returns[r])
+	}
+	out.WriteString(") -> (" + strings.Join(types, ", ") + ") {\n")
+	for i, op := range c.ops {
+		if ops[i] {
+			out.WriteString(op.text)
+		}
+	}
+	out.WriteString(`    "func.return"(` + strings.Join(values, ", ") + ") : (" + strings.Join(types, ", ") + ") -> ()\n  }\n")
+	for _, f := range c.called(out.String()) {
+		out.WriteString(f)
+	}
+	return []byte(out.String())
+}
+
+// called is the functions that a text calls, directly or not, and the end of the module.
+func (c *Cut) called(text string) (out []string) {
+	keep := make([]bool, len(c.rest))
+	for changed := true; changed; {
+		changed = false
+		for i, f := range c.rest {
+			name := calledFunc.FindStringSubmatch(f)
+			if !keep[i] && (name == nil || strings.Contains(text, name[1])) {
+				keep[i], changed = true, true
+				text += f
+			}
+		}
+	}
+	for i, f := range c.rest {
+		if keep[i] {
+			out = append(out, f)
+		}
+	}
+	return out
+}

@@ -1,0 +1,94 @@
+package stablehlo_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	hlo "github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
+)
+
+// TestCutOfAllResults: taken apart and put together again, a module is what it was, but for unused parameters.
+func TestCutOfAllResults(t *testing.T) {
+	body := func(module string) string { return module[strings.Index(module, " {\n    "):] }
+	whole := 0
+	for _, c := range allCases() {
+		module := string(build(t, c))
+		cut, ok := hlo.NewCut([]byte(module))
+		if !ok { // of several devices
+			continue
+		}
+		whole++
+		var all []int
+		for i := range c.build(hlo.NewModule(c.name)) {
+			all = append(all, i)
+		}
+		if got := string(cut.Module(all)); body(got) != body(module) {
+			t.Errorf("%s:\n%s\nis put together as\n%s", c.name, module, got)
+		}
+	}
+	if whole < 150 {
+		t.Errorf("only %d modules were taken apart", whole)
+	}
+}
+
+const whole = `module @step {
+  func.func public @main(%0: tensor<2xf32> {tf.aliasing_output = 1 : i32}, %1: tensor<f32>, %2: tensor<3xf64> {jax.buffer_donor = true}) -> (tensor<3xf64>, tensor<2xf32>, tensor<2xf32>) {
+    %3 = "stablehlo.add"(%0, %0) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+    %7, %8 = "stablehlo.if"(%1) ({
+    ^bb0():
+      %4 = "func.call"(%3) {callee = @twice} : (tensor<2xf32>) -> tensor<2xf32>
+      "stablehlo.return"(%4, %4) : (tensor<2xf32>, tensor<2xf32>) -> ()
+    }, {
+    ^bb0():
+      "stablehlo.return"(%3, %0) : (tensor<2xf32>, tensor<2xf32>) -> ()
+    }) : (tensor<f32>) -> (tensor<2xf32>, tensor<2xf32>)
+    %9 = "stablehlo.negate"(%2) : (tensor<3xf64>) -> tensor<3xf64>
+    "func.return"(%9, %7, %3) : (tensor<3xf64>, tensor<2xf32>, tensor<2xf32>) -> ()
+  }
+  func.func private @twice(%5: tensor<2xf32>) -> (tensor<2xf32>) {
+    %6 = "stablehlo.add"(%5, %5) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+    "func.return"(%6) : (tensor<2xf32>) -> ()
+  }
+}
+`
+
+func TestCut(t *testing.T) {
+	for _, tc := range []struct {
+		results, params []int
+		ops             int
+		module          string
+	}{
+		{[]int{0}, []int{2}, 1, `module @step {
+  func.func public @main(%2: tensor<3xf64>) -> (tensor<3xf64>) {
+    %9 = "stablehlo.negate"(%2) : (tensor<3xf64>) -> tensor<3xf64>
+    "func.return"(%9) : (tensor<3xf64>) -> ()
+  }
+}
+`},
+		{[]int{2, 0}, []int{0, 2}, 2, `module @step {
+  func.func public @main(%0: tensor<2xf32>, %2: tensor<3xf64>) -> (tensor<2xf32>, tensor<3xf64>) {
+    %3 = "stablehlo.add"(%0, %0) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+    %9 = "stablehlo.negate"(%2) : (tensor<3xf64>) -> tensor<3xf64>
+    "func.return"(%3, %9) : (tensor<2xf32>, tensor<3xf64>) -> ()
+  }
+}
+`},
+		{[]int{1}, []int{0, 1}, 2, strings.NewReplacer(" {tf.aliasing_output = 1 : i32}", "", ", %2: tensor<3xf64> {jax.buffer_donor = true}", "",
+			"(tensor<3xf64>, tensor<2xf32>, tensor<2xf32>) {", "(tensor<2xf32>) {",
+			"    %9 = \"stablehlo.negate\"(%2) : (tensor<3xf64>) -> tensor<3xf64>\n", "",
+			"(%9, %7, %3) : (tensor<3xf64>, tensor<2xf32>, tensor<2xf32>)", "(%7) : (tensor<2xf32>)").Replace(whole)},
+	} {
+		cut, ok := hlo.NewCut([]byte(whole))
+		if !ok {
+			t.Fatal("not taken apart")
+		}
+		params, ops := cut.Need(tc.results)
+		if !slices.Equal(params, tc.params) || ops != tc.ops {
+			t.Errorf("results %v need parameters %v and %d operations", tc.results, params, ops)
+		}
+		if got := string(cut.Module(tc.results)); got != tc.module {
+			t.Errorf("the part for results %v is\n%s\nwant\n%s", tc.results, got, tc.module)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+"""A program that fails takes along what depends on the failing op, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import torch_go_xla
+import torch_go_xla.core.xla_model as xm
+
+# More memory than any device has, asked for by one op.
+HUGE = (1024,) * 5
+
+
+def test_out_of_memory_leaves_what_does_not_depend_on_it(tmp_path) -> None:
+    x = torch.arange(4.0, device="xla")
+    weight = torch.ones(4, device="xla")
+    before = x + 1
+    weight.add_(before)
+    view = weight[1:3]
+    huge = torch.rand(HUGE, device="xla").sum() + before.sum()
+    weight_and_huge = weight + huge
+    torch_go_xla.sync(wait=True)
+    assert before.tolist() == [1, 2, 3, 4] and weight.tolist() == [2, 3, 4, 5] and view.tolist() == [3, 4]
+    xm.save({"weight": weight, "view": view}, tmp_path / "a.pt")
+    assert torch.load(tmp_path / "a.pt")["view"].tolist() == [3, 4]
+    for bad in (huge, weight_and_huge, weight_and_huge[1:]):
+        with pytest.raises(torch_go_xla.OutOfMemoryError, match="out of memory on xla:0"):
+            bad.cpu()
+    with pytest.raises(torch_go_xla.OutOfMemoryError, match="out of memory on xla:0"):
+        xm.save([weight, huge], tmp_path / "a.pt")
+    assert torch.load(tmp_path / "a.pt")["view"].tolist() == [3, 4], "the old file is intact"
+    weight.mul_(2)
+    torch_go_xla.sync()
+    assert view.tolist() == [6, 8]
+
+
+def test_a_training_step_that_fails_can_be_repeated_smaller() -> None:
+    """The parameters that the failed step did not reach keep their values; the next step works."""
+    model = torch.nn.Linear(4, 2).to("xla")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    good = [p.detach().cpu() for p in model.parameters()]
+    loss = model(torch.rand(1 << 50, 4, device="xla")).sum()
+    with pytest.raises(torch_go_xla.OutOfMemoryError):
+        loss.item()
+    assert all(torch.equal(p.cpu(), q) for p, q in zip(model.parameters(), good, strict=True))
+    optimizer.zero_grad()
+    model(torch.ones(3, 4, device="xla")).sum().backward()
+    optimizer.step()
+    torch_go_xla.sync()
+    expected = [good[0] - 0.3, good[1] - 0.3]
+    for p, q in zip(model.parameters(), expected, strict=True):
+        torch.testing.assert_close(p.detach().cpu(), q)
+
+
+def test_a_failed_storage_can_be_written_anew() -> None:
+    x = torch.rand(HUGE, device="xla").sum()
+    with pytest.raises(torch_go_xla.OutOfMemoryError):
+        x.item()
+    x.fill_(3)
+    assert x.item() == 3
