@@ -40,7 +40,8 @@ func Setting(name string) string { return engine.Setting(name) }
 func Describe(handle int64) (string, error) { return text(engine.Default.Describe(handle)) }
 
 // DumpGraph returns the pending graph of the n storages whose handles lie at an address. format is
-// "ir", "dot", "stablehlo" or "hlo" (compiled, as XLA optimized it).
+// "ir", "dot", "stablehlo" (for any backend) or "program" (the StableHLO that this
+// process compiles, which may call code of its own).
 func DumpGraph(addr, n int64, format string) (string, error) {
 	return text(engine.Default.Dump(words(addr, n), format))
 }

@@ -534,6 +534,25 @@ typedef struct {
   pj_device execute_device;
 } pj_execute;
 
+// ---- The extension by which programs call code of the client.
+
+typedef struct {
+  size_t struct_size;
+  const char *target_name;
+  size_t target_name_size;
+  void *handler;  // XLA_FFI_Handler
+  const char *platform_name;
+  size_t platform_name_size;
+  int traits;
+} pj_ffi_register_handler;
+
+typedef struct {
+  pj_extension base;
+  void *type_register;
+  void *user_data_add;
+  pj_error (*register_handler)(pj_ffi_register_handler *block);
+} pj_ffi_extension;
+
 // ---- The table.
 
 typedef struct {

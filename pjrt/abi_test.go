@@ -99,6 +99,12 @@ func TestABI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ffi := filepath.Join(filepath.Dir(header), "pjrt_c_api_ffi_extension.h")
+	more, err := os.ReadFile(ffi)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs = append(theirs, more...)
 	ours, err := os.ReadFile("abi.h")
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +128,7 @@ func TestABI(t *testing.T) {
 	implemented := a.functions(t, string(table))
 	a.enumerators()
 	total := strings.Count(string(theirs), "_PJRT_API_STRUCT_FIELD(PJRT_")
-	compileAssertions(t, header, a.String())
+	compileAssertions(t, ffi, a.String())
 	t.Logf("API 0.%d: %d assertions hold; this client calls %d of its %d functions",
 		minor, a.count, implemented, total)
 }
@@ -164,12 +170,13 @@ func (a *assertions) same(t *testing.T, our, their string) {
 func (a *assertions) structs(t *testing.T) {
 	for our, their := range map[string]string{
 		"pj_extension": "PJRT_Extension_Base", "pj_version": "PJRT_Api_Version",
-		"pj_tiled_layout":   "PJRT_Buffer_MemoryLayout_Tiled",
-		"pj_strided_layout": "PJRT_Buffer_MemoryLayout_Strides",
-		"pj_kv_get":         "PJRT_KeyValueGetCallback_Args",
-		"pj_kv_try_get":     "PJRT_KeyValueTryGetCallback_Args",
-		"pj_kv_put":         "PJRT_KeyValuePutCallback_Args",
-		"pj_program":        "PJRT_Program", "pj_execute_options": "PJRT_ExecuteOptions",
+		"pj_tiled_layout":         "PJRT_Buffer_MemoryLayout_Tiled",
+		"pj_strided_layout":       "PJRT_Buffer_MemoryLayout_Strides",
+		"pj_kv_get":               "PJRT_KeyValueGetCallback_Args",
+		"pj_kv_try_get":           "PJRT_KeyValueTryGetCallback_Args",
+		"pj_kv_put":               "PJRT_KeyValuePutCallback_Args",
+		"pj_ffi_register_handler": "PJRT_FFI_Register_Handler_Args", "pj_ffi_extension": "PJRT_FFI_Extension",
+		"pj_program": "PJRT_Program", "pj_execute_options": "PJRT_ExecuteOptions",
 	} {
 		a.same(t, our, their)
 	}
@@ -246,7 +253,7 @@ func compileAssertions(t *testing.T, header, assertions string) {
 	if err := os.WriteFile(path, []byte(source), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("cc", "-std=gnu11", "-fsyntax-only", path).CombinedOutput(); err != nil {
+	if out, err := exec.Command("cc", "-std=gnu11", "-fsyntax-only", "-I"+filepath.Join(filepath.Dir(header), "..", "..", ".."), path).CombinedOutput(); err != nil {
 		t.Errorf("%v:\n%s", err, out)
 	}
 }

@@ -101,13 +101,18 @@ func (p *Plugin) fail(fn fnID, e C.pj_error) error {
 		return newError(InvalidArgument, fn, fmt.Sprintf(
 			"the array has more than %d dimensions", C.PJC_MAX_RANK))
 	}
+	return p.take(functionName(fn), e)
+}
+
+// take turns a plugin's error object into an *Error of a function with this name, and frees it.
+func (p *Plugin) take(function string, e C.pj_error) error {
 	code := Code(C.pjc_error_code(p.api, e))
 	var text *C.char
 	var size C.size_t
 	C.pjc_error_message(p.api, e, &text, &size)
 	msg := goText(unsafe.Pointer(text), size)
 	C.pjc_error_destroy(p.api, e)
-	return newError(code, fn, msg)
+	return &Error{Code: code, Func: function, Msg: msg}
 }
 
 // fail is Plugin.fail for calls that take device memory: when it ran out, the

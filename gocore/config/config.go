@@ -46,6 +46,7 @@ var Table = []Var{
 	{"XLA_SAVE_TENSORS_FILE", Text, "", "append the graph of every sync to this file"},
 	{"XLA_METRICS_FILE", Text, "", "append the metrics report of every step to this file"},
 	{"PT_XLA_DEBUG_LEVEL", Int, "0", "1: explain every compilation on stderr"},
+	{"TORCH_GO_XLA_TORCH_KERNELS", Bool, "1", "on the CPU device, convolutions and max pooling run torch's own kernels inside the compiled program"},
 	{"TORCH_GO_XLA_HUGE_PAGES", Bool, "1", "the CPU plugin keeps large arrays in huge pages"},
 }
 

@@ -21,8 +21,10 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/lazy"
+	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
 	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
+	"github.com/torch-go-xla/torch-go-xla/gocore/torchcpu"
 	"github.com/torch-go-xla/torch-go-xla/pjrt"
 )
 
@@ -49,8 +51,9 @@ type Engine struct {
 	Run uuid.UUID
 	// TakeDead fills dst with handles of storages that died and returns their number; the kernels'
 	// side sets it.
-	TakeDead func(dst []uint64) int
-	lost     error // set in a forked child: every call fails with it
+	TakeDead     func(dst []uint64) int
+	torchKernels bool  // programs may call them
+	lost         error // set in a forked child: every call fails with it
 }
 
 // Handle names a storage; see alias.Handle.
@@ -69,6 +72,9 @@ type scratch struct {
 	handles []alias.Handle
 }
 
+// torchKernelsLost counts devices on which torch's kernels were wanted and could not be had.
+var torchKernelsLost = metrics.C("TorchKernelsMissing")
+
 // Default is the process's engine.
 var Default = &Engine{Run: uuid.New()}
 
@@ -77,6 +83,7 @@ type Settings struct {
 	Library string         // absolute path of the plugin
 	Preload []string       // libraries that the plugin needs loaded before it
 	Options map[string]any // create options of the plugin's client
+	Torch   string         // absolute path of the libtorch_cpu that the process has loaded; empty: none
 }
 
 // Open loads the plugin and creates the client. Opening again does nothing.
@@ -103,6 +110,13 @@ func (e *Engine) Open(s Settings) error {
 		stamp := client.PJRT.PlatformName() + "\n" + client.PJRT.PlatformVersion() + "\n" + config.String("XLA_FLAGS")
 		if e.disk, err = cache.OpenDisk(dir, stamp, config.On("XLA_PERSISTENT_CACHE_READ_ONLY")); err != nil {
 			return errors.Join(errs.Wrap(errs.Runtime, err, "XLA_PERSISTENT_CACHE_PATH: %v", err), client.PJRT.Close())
+		}
+	}
+	if s.Torch != "" && config.On("TORCH_GO_XLA_TORCH_KERNELS") && client.PJRT.PlatformName() == torchcpu.Platform {
+		if err := torchcpu.Register(plugin, s.Torch); err == nil {
+			e.torchKernels = true
+		} else { // XLA's own serve, more slowly
+			torchKernelsLost.Add(1)
 		}
 	}
 	e.use(client)

@@ -59,6 +59,7 @@ func (e *Engine) OpenJSON(text string) error {
 		Library     string            `json:"library"`
 		Preload     []string          `json:"preload"`
 		Options     map[string]any    `json:"options"`
+		Torch       string            `json:"torch"`
 		Environment map[string]string `json:"environment"`
 	}
 	if err := json.Unmarshal([]byte(text), &in); err != nil {
@@ -74,7 +75,7 @@ func (e *Engine) OpenJSON(text string) error {
 			in.Options[k] = int64(f)
 		}
 	}
-	return e.Open(Settings{Library: in.Library, Preload: in.Preload, Options: in.Options})
+	return e.Open(Settings{Library: in.Library, Preload: in.Preload, Options: in.Options, Torch: in.Torch})
 }
 
 // DeviceCount is the number of devices, 0 before Open.

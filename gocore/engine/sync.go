@@ -132,7 +132,7 @@ func (e *Engine) program(d *runtime.Device) (*program, error) {
 }
 
 func (e *Engine) options() lower.Options {
-	return lower.Options{Locations: config.On("XLA_IR_DEBUG"), Where: e.Where}
+	return lower.Options{TorchKernels: e.torchKernels, Locations: config.On("XLA_IR_DEBUG"), Where: e.Where}
 }
 
 // launch makes the execution of a program with the plan's buffers and numbers. It takes over the

@@ -26,6 +26,8 @@ import (
 type Options struct {
 	// Precision is the operand precision of matrix products and convolutions.
 	Precision stablehlo.Precision
+	// TorchKernels lets the program call torch's own CPU kernels, which only a process with torch can run.
+	TorchKernels bool
 	// Locations writes the Python line of each op into the module.
 	Locations bool
 	// Where gives the text of a source location; nil for none.
@@ -92,7 +94,8 @@ func Lower(p *lazy.Plan, o Options) (*Program, error) {
 		w.order[id] = int64(i)
 	}
 	prog := &Program{Donors: w.declare()}
-	l := ops.Lowering{B: w.b, Graph: g, Src: w, Precision: o.Precision}
+	l := ops.Lowering{B: w.b, Graph: g, Src: w, Precision: o.Precision,
+		TorchKernels: o.TorchKernels && p.Trace.Partitions == 0} // the partitioner cannot divide them
 	for _, id := range p.Nodes {
 		if err := w.node(&l, id, o); err != nil {
 			return nil, &Failure{id, err}

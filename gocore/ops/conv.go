@@ -179,6 +179,9 @@ func lowerConvolution(l *Lowering) {
 		l.Return(l.B.Broadcast(zero(l.B, o.DType), o.Dims))
 		return
 	}
+	if l.torchConvolution(x, k, &w, o) {
+		return
+	}
 	var out value
 	if w.transposed {
 		out = l.convInput(x, k, &w, o.Dims)
@@ -229,6 +232,10 @@ func lowerConvolutionBackward(l *Lowering, at int) {
 		return
 	}
 	mask := l.Ints(at + 6)
+	empty := grad.Shape().Numel() == 0 || x.Shape().Numel() == 0
+	if !empty && l.torchConvolutionBackward(grad, x, k, &w, mask) {
+		return
+	}
 	results := [3]func() value{
 		func() value {
 			if w.transposed {
@@ -250,7 +257,6 @@ func lowerConvolutionBackward(l *Lowering, at int) {
 			return b.ReduceSum(l.Convert(grad, grad.DType().Accumulate()), dims)
 		},
 	}
-	empty := grad.Shape().Numel() == 0 || x.Shape().Numel() == 0
 	for i, f := range results {
 		o := l.Out(i)
 		if mask[i] == 0 || empty {

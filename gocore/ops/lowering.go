@@ -27,7 +27,9 @@ type Lowering struct {
 	Src   Source
 	// Precision is the operand precision of matrix products and convolutions.
 	Precision stablehlo.Precision
-	outs      []stablehlo.Value
+	// TorchKernels tells that the program may call torch's own CPU kernels (package torchcpu).
+	TorchKernels bool
+	outs         []stablehlo.Value
 }
 
 // Begin points l at a node.

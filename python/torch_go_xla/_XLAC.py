@@ -17,8 +17,6 @@ from ._backend.snapshot import cpu_tensors, settled
 from ._core import call
 from ._core import core as _native
 
-_hlo_formats = {"ir": "ir", "dot": "dot", "stablehlo": "stablehlo", "hlo": "hlo"}
-
 
 def _checked(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
     plain = [settled(t) for t in tensors]
@@ -121,14 +119,14 @@ def _get_xla_tensors_dot(tensors: Sequence[torch.Tensor]) -> str:
 
 
 def _get_xla_tensors_hlo(tensors: Sequence[torch.Tensor]) -> str:
-    """Return the StableHLO module that would compute the tensors."""
-    return _native.dump(_handles(tensors), "stablehlo")
+    """Return the StableHLO module that this process would compile for the tensors; it may call code of the process."""
+    return _native.dump(_handles(tensors), "program")
 
 
 def _get_stablehlo(
     tensors: Sequence[torch.Tensor], device: str = "", devices: Sequence[str] = (), emit_bytecode: bool = False
 ) -> str:
-    """Return the StableHLO module that would compute the tensors, as text."""
+    """Return a StableHLO module that computes the tensors, as text, for any backend."""
     if emit_bytecode:
         raise NotImplementedError("StableHLO bytecode is not written; use the text")
     return _native.dump(_handles(tensors), "stablehlo")

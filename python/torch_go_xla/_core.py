@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from . import plugins
+from ._backend.core import TORCH_LIBRARY
 from ._backend.errors import BY_KIND, ForkedProcessError
 from ._go import _goxla as _raw  # type: ignore[attr-defined]
 
@@ -93,6 +94,7 @@ class NativeCore:
                 "library": library,
                 "preload": plugin.preload(),
                 "options": dict(plugin.client_create_options()),
+                "torch": TORCH_LIBRARY,
                 "environment": {k: v for k, v in os.environ.items() if k in known},
             }
             call(_raw.bindings_Open, json.dumps(settings))
@@ -272,7 +274,7 @@ class NativeCore:
         call(_raw.bindings_SyncSome, words.buffer_info()[0], len(words))
 
     def dump(self, handles: Sequence[int], form: str) -> str:
-        """Return the recorded graph of some storages: ir, dot, stablehlo or hlo."""
+        """Return the recorded graph of some storages: ir, dot, stablehlo or program (what this process compiles)."""
         words = array.array("q", handles)
         return str(call(_raw.bindings_DumpGraph, words.buffer_info()[0], len(words), form))
 

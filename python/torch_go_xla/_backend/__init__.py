@@ -24,9 +24,8 @@ _installed = False
 
 
 def _setup_kernels(fast: object) -> None:
-    library = os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so")
     fast.setup(  # type: ignore[attr-defined]
-        library,
+        core.TORCH_LIBRARY,
         torch._C.TensorBase,
         torch._C._from_dlpack,
         special.resize_out,

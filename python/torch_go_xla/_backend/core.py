@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import os
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -137,6 +138,9 @@ SCALAR_TYPE: dict[torch.dtype, int] = {
     torch.uint32: 28,
     torch.uint64: 29,
 }
+
+# The library of torch's CPU kernels and of its stable C interface, which the process has loaded.
+TORCH_LIBRARY = os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so")
 
 # Objects that stand for a number in a schema: dtypes, layouts (c10::Layout), memory formats (c10::MemoryFormat).
 ENUMS: dict[Any, int] = {

@@ -1,0 +1,250 @@
+/* Handlers of XLA's typed custom calls whose bodies are torch's CPU kernels. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ffi.h"
+#include "torch.h"
+
+struct torch_functions torch;
+
+const char *torch_load(const char *path) {
+  void *library = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+  if (library == NULL) return path;
+#define X(ret, name, args) \
+  if ((*(void **)&torch.name = dlsym(library, #name)) == NULL) return #name;
+  TORCH_FUNCTIONS(X)
+#undef X
+  return NULL;
+}
+
+/* ---- one thread for all of torch's kernels ----
+ *
+ * XLA calls handlers on any thread of its pool. OpenMP, which torch's kernels compute with, keeps a team of threads for each
+ * thread that ever called it: with as many callers as cores that is the square of the cores. So one thread of ours calls them, one
+ * kernel at a time, each of which uses all cores. */
+
+typedef int kernel(const ffi_frame *); /* 0, or what torch's function returned */
+
+struct job {
+  kernel *run;
+  const ffi_frame *frame;
+  bool done;
+  int status;
+  char message[1024];
+  struct job *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t work = PTHREAD_COND_INITIALIZER, finished = PTHREAD_COND_INITIALIZER;
+static struct job *first, **last = &first;
+static bool started;
+
+static void *serve(void *unused) {
+  (void)unused;
+  torch.aoti_torch_grad_mode_set_enabled(false);
+  pthread_mutex_lock(&lock);
+  for (;;) {
+    while (first == NULL) pthread_cond_wait(&work, &lock);
+    struct job *j = first;
+    if ((first = j->next) == NULL) last = &first;
+    pthread_mutex_unlock(&lock);
+    j->status = j->run(j->frame);
+    if (j->status != 0) snprintf(j->message, sizeof j->message, "%s", torch.torch_exception_get_what_without_backtrace());
+    pthread_mutex_lock(&lock);
+    j->done = true;
+    pthread_cond_broadcast(&finished);
+  }
+  return NULL;
+}
+
+static const char *start(void) {
+  if (started) return NULL;
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, serve, NULL) != 0) return "no thread for torch's kernels";
+  pthread_detach(thread);
+  started = true;
+  return NULL;
+}
+
+static ffi_error *fail(const ffi_frame *f, const char *message) {
+  ffi_error_create args = {.struct_size = sizeof args, .message = message, .errc = FFI_INTERNAL};
+  return f->api->XLA_FFI_Error_Create(&args);
+}
+
+static ffi_error *handle(ffi_frame *f, kernel *run) {
+  if (f->extension_start != NULL && f->extension_start->type == FFI_EXTENSION_METADATA) {
+    ffi_metadata *m = ((ffi_metadata_extension *)f->extension_start)->metadata;
+    m->api_version.major_version = FFI_MAJOR;
+    m->api_version.minor_version = FFI_MINOR;
+    m->traits = 0;
+    return NULL;
+  }
+  if (f->stage != FFI_STAGE_EXECUTE) return NULL;
+  struct job j = {.run = run, .frame = f};
+  pthread_mutex_lock(&lock);
+  const char *cause = start();
+  if (cause == NULL) {
+    *last = &j;
+    last = &j.next;
+    pthread_cond_signal(&work);
+    while (!j.done) pthread_cond_wait(&finished, &lock);
+  }
+  pthread_mutex_unlock(&lock);
+  if (cause != NULL) return fail(f, cause);
+  return j.status == 0 ? NULL : fail(f, j.message);
+}
+
+/* ---- arguments ---- */
+
+/* The attribute of this name; the lowering writes every one that a handler asks for. */
+static void *attribute(const ffi_frame *f, const char *name) {
+  size_t len = strlen(name);
+  for (int64_t i = 0; i < f->attrs.size; i++)
+    if (f->attrs.names[i]->len == len && memcmp(f->attrs.names[i]->ptr, name, len) == 0) return f->attrs.attrs[i];
+  return NULL;
+}
+
+static int64_t number(const ffi_frame *f, const char *name) {
+  const ffi_scalar *s = attribute(f, name);
+  return s == NULL ? 0 : *(const int64_t *)s->value;
+}
+
+struct list {
+  const int64_t *items;
+  int64_t count;
+};
+
+static struct list numbers(const ffi_frame *f, const char *name) {
+  const ffi_array *a = attribute(f, name);
+  return a == NULL ? (struct list){NULL, 0} : (struct list){a->data, (int64_t)a->size};
+}
+
+/* A tensor over a buffer's memory. The buffers of custom calls are dense, the last dimension varying fastest. */
+static int tensor_of(const ffi_buffer *b, torch_tensor *out) {
+  int64_t strides[16], step = 1;
+  for (int64_t i = b->rank - 1; i >= 0; i--) {
+    strides[i] = step;
+    step *= b->dims[i];
+  }
+  int32_t type = b->dtype == FFI_F32    ? torch.aoti_torch_dtype_float32()
+                 : b->dtype == FFI_BF16 ? torch.aoti_torch_dtype_bfloat16()
+                 : b->dtype == FFI_F16  ? torch.aoti_torch_dtype_float16()
+                                        : torch.aoti_torch_dtype_int64();
+  return torch.aoti_torch_create_tensor_from_blob(b->data, b->rank, b->dims, strides, 0, type, torch.aoti_torch_device_type_cpu(), 0, out);
+}
+
+/* The operands as tensors; what could not be made is NULL. */
+static int operands(const ffi_frame *f, torch_tensor *out) {
+  for (int64_t i = 0; i < f->args.size; i++) {
+    int status = tensor_of(f->args.args[i], &out[i]);
+    if (status != 0) return status;
+  }
+  return 0;
+}
+
+/* Copies a kernel's result to result k of the call. */
+static int give(const ffi_frame *f, int64_t k, torch_tensor value) {
+  torch_tensor to;
+  int status = tensor_of(f->rets.rets[k], &to);
+  if (status != 0) return status;
+  status = torch.aoti_torch_copy_(to, value, 0);
+  torch.aoti_torch_delete_tensor_object(to);
+  return status;
+}
+
+static void drop(torch_tensor *tensors, int count) {
+  for (int i = 0; i < count; i++)
+    if (tensors[i] != NULL) torch.aoti_torch_delete_tensor_object(tensors[i]);
+}
+
+/* ---- the kernels ---- */
+
+/* (input, kernel[, bias]) -> output */
+static int convolution(const ffi_frame *f) {
+  struct list stride = numbers(f, "stride"), padding = numbers(f, "padding"), dilation = numbers(f, "dilation"),
+              outputs = numbers(f, "output_padding");
+  torch_tensor in[3] = {0}, out = NULL;
+  int status = operands(f, in);
+  if (status == 0)
+    status = torch.aoti_torch_cpu_convolution(in[0], in[1], in[2] != NULL ? &in[2] : NULL, stride.items, stride.count, padding.items,
+                                              padding.count, dilation.items, dilation.count, (int32_t)number(f, "transposed"),
+                                              outputs.items, outputs.count, number(f, "groups"), &out);
+  if (status == 0) status = give(f, 0, out);
+  drop(&out, 1);
+  drop(in, 3);
+  return status;
+}
+
+/* (gradient, input, kernel) -> those of the gradients by input, kernel and bias that the mask asks for */
+static int convolution_backward(const ffi_frame *f) {
+  struct list stride = numbers(f, "stride"), padding = numbers(f, "padding"), dilation = numbers(f, "dilation"),
+              outputs = numbers(f, "output_padding"), asked = numbers(f, "mask");
+  int32_t mask[3] = {0};
+  for (int i = 0; i < 3 && i < asked.count; i++) mask[i] = asked.items[i] != 0;
+  int64_t channels = f->args.args[0]->dims[1];
+  const int64_t *bias = &channels;
+  torch_tensor in[3] = {0}, out[3] = {0};
+  int status = operands(f, in);
+  if (status == 0)
+    status = torch.aoti_torch_cpu_convolution_backward(
+        in[0], in[1], in[2], mask[2] ? &bias : NULL, mask[2] ? 1 : 0, stride.items, stride.count, padding.items, padding.count,
+        dilation.items, dilation.count, (int32_t)number(f, "transposed"), outputs.items, outputs.count, number(f, "groups"), mask, 3,
+        &out[0], &out[1], &out[2]);
+  for (int64_t i = 0, k = 0; i < 3; i++)
+    if (mask[i] && status == 0) status = give(f, k++, out[i]);
+  drop(out, 3);
+  drop(in, 3);
+  return status;
+}
+
+/* (input) -> maxima, their places */
+static int max_pool2d(const ffi_frame *f) {
+  struct list kernel = numbers(f, "kernel"), stride = numbers(f, "stride"), padding = numbers(f, "padding"),
+              dilation = numbers(f, "dilation");
+  torch_tensor in = NULL, out[2] = {0};
+  int status = operands(f, &in);
+  if (status == 0)
+    status = torch.aoti_torch_cpu_max_pool2d_with_indices(in, kernel.items, kernel.count, stride.items, stride.count, padding.items,
+                                                          padding.count, dilation.items, dilation.count, (int32_t)number(f, "ceil"),
+                                                          &out[0], &out[1]);
+  for (int64_t k = 0; k < 2 && status == 0; k++) status = give(f, k, out[k]);
+  drop(out, 2);
+  drop(&in, 1);
+  return status;
+}
+
+/* (gradient, places) -> gradient by the input. Of the input the kernel reads only the shape, which is the result's. */
+static int max_pool2d_backward(const ffi_frame *f) {
+  struct list kernel = numbers(f, "kernel"), stride = numbers(f, "stride"), padding = numbers(f, "padding"),
+              dilation = numbers(f, "dilation");
+  torch_tensor in[2] = {0}, input = NULL, out = NULL;
+  int status = operands(f, in);
+  if (status == 0) status = tensor_of(f->rets.rets[0], &input);
+  if (status == 0)
+    status = torch.aoti_torch_cpu_max_pool2d_with_indices_backward(in[0], input, kernel.items, kernel.count, stride.items, stride.count,
+                                                                   padding.items, padding.count, dilation.items, dilation.count,
+                                                                   (int32_t)number(f, "ceil"), in[1], &out);
+  if (status == 0) status = give(f, 0, out);
+  drop(&out, 1);
+  drop(&input, 1);
+  drop(in, 2);
+  return status;
+}
+
+#define HANDLER(name) \
+  static ffi_error *handle_##name(ffi_frame *f) { return handle(f, name); }
+HANDLER(convolution)
+HANDLER(convolution_backward)
+HANDLER(max_pool2d)
+HANDLER(max_pool2d_backward)
+
+const struct torch_target torch_targets[] = {
+    {"torch_convolution", (void *)handle_convolution},
+    {"torch_convolution_backward", (void *)handle_convolution_backward},
+    {"torch_max_pool2d", (void *)handle_max_pool2d},
+    {"torch_max_pool2d_backward", (void *)handle_max_pool2d_backward},
+    {NULL, NULL},
+};

@@ -1,0 +1,139 @@
+"""torch's own CPU kernels inside compiled programs."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from torch_go_xla import _XLAC
+from torch_go_xla._core import core
+
+TARGETS = ("torch_convolution", "torch_convolution_backward", "torch_max_pool2d", "torch_max_pool2d_backward")
+
+# spatial dimensions, stride, padding, dilation, groups, transposed; each with enough work for torch's kernel
+CONVOLUTIONS = [
+    (1, 1, 2, 1, 1, False),
+    (2, 1, 1, 1, 1, False),
+    (2, 2, 1, 2, 4, False),
+    (2, 1, 1, 1, 32, False),  # depthwise
+    (2, 2, 1, 1, 2, True),
+    (3, 2, 1, 1, 1, False),
+]
+
+
+def convolve(gradient, x, weight, bias, n, stride, padding, dilation, groups, transposed):
+    leaves = [t.detach().requires_grad_() for t in (x, weight, bias)]
+    if transposed:
+        f = getattr(F, f"conv_transpose{n}d")
+        y = f(*leaves, stride, padding, stride - 1, groups, dilation)
+    else:
+        y = getattr(F, f"conv{n}d")(*leaves, stride, padding, dilation, groups)
+    y.backward(gradient.to(y.device).expand_as(y))
+    return [y.detach(), *(t.grad for t in leaves)]
+
+
+@pytest.mark.parametrize("case", CONVOLUTIONS, ids=str)
+def test_convolution_and_its_gradients(case):
+    n, *_, groups, transposed = case
+    torch.manual_seed(0)
+    x = torch.randn(4, 32, *[{1: 2048, 2: 64, 3: 10}[n]] * n)
+    weight = torch.randn(32, 32 // groups, *[3] * n)
+    bias, gradient = torch.randn(32), torch.randn([])
+    y = convolve(gradient, *(t.to("xla") for t in (x, weight, bias)), *case)
+    assert "torch_convolution_backward" in _XLAC._get_xla_tensors_hlo(y[1:])
+    for got, want in zip(y, convolve(gradient, x, weight, bias, *case), strict=True):
+        torch.testing.assert_close(got.cpu(), want)
+
+
+def test_reduced_precision_is_torchs():
+    x, weight = torch.randn(4, 16, 32, 32, dtype=torch.bfloat16), torch.randn(16, 16, 3, 3, dtype=torch.bfloat16)
+    assert torch.equal(F.conv2d(x.to("xla"), weight.to("xla")).cpu(), F.conv2d(x, weight))
+
+
+@pytest.mark.parametrize("shape", [(2, 8, 64, 64), (16, 64, 64)], ids=str)
+def test_max_pooling_and_its_gradient(shape):
+    def pool(x):
+        x = x.detach().requires_grad_()
+        y, places = F.max_pool2d(x, 3, 2, 1, return_indices=True)
+        y.sin().sum().backward()
+        return y.detach(), places, x.grad
+
+    x = torch.randn(shape)
+    x[..., 3, 5] = float("nan")
+    got = pool(x.to("xla"))
+    assert "torch_max_pool2d_backward" in _XLAC._get_xla_tensors_hlo([got[2]])
+    for a, b in zip(got, pool(x), strict=True):
+        torch.testing.assert_close(a.cpu(), b, equal_nan=True)
+
+
+def test_what_is_small_stays_with_xla():
+    y = F.conv2d(torch.randn(1, 1, 8, 8, device="xla"), torch.randn(2, 1, 3, 3, device="xla"))
+    assert "torch_convolution" not in _XLAC._get_xla_tensors_hlo([y])
+
+
+def test_exported_text_runs_elsewhere():
+    """The StableHLO of a program names no code of this process; what runs here does."""
+    y = F.conv2d(torch.randn(4, 16, 32, 32, device="xla"), torch.randn(16, 16, 3, 3, device="xla"))
+    assert "custom_call" not in _XLAC._get_stablehlo([y])
+    assert "torch_convolution" in _XLAC._get_xla_tensors_hlo([y])
+
+
+PROGRAM = """
+import torch, torch_go_xla
+import torch.nn.functional as F
+import torch_go_xla.debug.metrics as met
+from torch_go_xla import _XLAC
+torch.manual_seed(0)
+x, w = torch.randn(4, 16, 64, 64).to("xla"), torch.randn(16, 16, 3, 3).to("xla").requires_grad_()
+F.max_pool2d(F.conv2d(x, w), 2).square().mean().backward()
+text = _XLAC._get_xla_tensors_hlo([w.grad])
+print(*sorted(name for name in TARGETS if f'"{name}"' in text), sep=",")
+print(float(w.grad.sum()))
+print(met.counter_value("PersistentCacheHit") or 0)
+""".replace("TARGETS", repr(TARGETS))
+
+
+def test_one_option_switches_them_off(ok):
+    on, off = (ok(PROGRAM, TORCH_GO_XLA_TORCH_KERNELS=v).splitlines() for v in "10")
+    assert on[0] == ",".join(sorted(TARGETS))
+    assert off[0] == ""
+    assert float(on[1]) == pytest.approx(float(off[1]), rel=1e-4)
+
+
+def test_programs_in_the_persistent_cache(ok, tmp_path):
+    """A process that reads a program from the cache has the kernels as well."""
+    first, second = (ok(PROGRAM, XLA_PERSISTENT_CACHE_PATH=str(tmp_path / "cache")).splitlines() for _ in range(2))
+    assert first[:2] == second[:2]
+    assert first[2] == "0"
+    assert int(second[2]) >= 1
+
+
+def test_a_partitioned_program_has_none(ok):
+    program = "import torch_go_xla.runtime as xr\nxr.use_spmd()\n" + PROGRAM
+    assert ok(program, CPU_NUM_DEVICES="2").splitlines()[0] == ""
+
+
+def test_from_many_threads(ok):
+    """Programs of two devices that run at once share torch's kernels."""
+    program = """
+import threading, torch, torch_go_xla
+import torch.nn.functional as F
+x, w = torch.randn(4, 16, 32, 32), torch.randn(16, 16, 3, 3)
+want = F.conv2d(x, w)
+def work(device):
+    a, b = x.to(device), w.to(device)
+    for _ in range(20):
+        assert torch.equal(F.conv2d(a, b).cpu(), want)
+    done.append(device)
+done = []
+threads = [threading.Thread(target=work, args=(f"xla:{i % 2}",)) for i in range(4)]
+for t in threads: t.start()
+for t in threads: t.join()
+print(len(done))
+"""
+    assert ok(program, CPU_NUM_DEVICES="2") == "4\n"
+
+
+def test_the_switch_is_documented():
+    assert "TORCH_GO_XLA_TORCH_KERNELS" in {row[0] for row in core.config_table()}
