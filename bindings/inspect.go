@@ -45,3 +45,9 @@ func Describe(handle int64) (string, error) { return text(engine.Default.Describ
 func DumpGraph(addr, n int64, format string) (string, error) {
 	return text(engine.Default.Dump(words(addr, n), format))
 }
+
+// RecordGraph records a graph from the text that DumpGraph gives as "ir": the storages whose n handles lie at
+// args are the buffers that it reads, the words at outs take the handles of its m results.
+func RecordGraph(graph string, args, n, outs, m int64) (bool, error) {
+	return ok(engine.Default.Record(graph, words(args, n), words(outs, m)))
+}

@@ -1,7 +1,6 @@
 package alias
 
 import (
-	"encoding/binary"
 	"errors"
 	"slices"
 
@@ -438,14 +437,7 @@ func (t *Trace) begin() *words {
 func (w *words) tensor()           { *w = append(*w, ir.Tag(ir.KTensor, 0)) }
 func (w *words) int(x int64)       { *w = append(*w, ir.Tag(ir.KConst, 0), x) }
 func (w *words) typ(d dtype.DType) { *w = append(*w, ir.Tag(ir.KType, 0), int64(d.TorchCode())) }
-func (w *words) text(x string) {
-	*w = append(*w, ir.Tag(ir.KText, len(x)))
-	for ; len(x) > 0; x = x[min(8, len(x)):] {
-		var word [8]byte
-		copy(word[:], x)
-		*w = append(*w, int64(binary.LittleEndian.Uint64(word[:])))
-	}
-}
+func (w *words) text(x string)     { *w = ir.AppendText(*w, x) }
 func (w *words) ints(x []int64) {
 	*w = append(*w, ir.Tag(ir.KInts, len(x)))
 	*w = append(*w, x...)

@@ -12,9 +12,10 @@ import (
 // printPlan is the text form of a plan, one line a node, numbered as the plan numbers them.
 func printPlan(p *lazy.Plan) string {
 	g := &p.Trace.Graph
+	operand := func(id ir.ID) string { return ref(p, id) }
 	var b strings.Builder
 	for _, id := range p.Nodes {
-		fmt.Fprintf(&b, "%s = %s\n", ref(p, id), line(p, id))
+		fmt.Fprintf(&b, "%s = %s\n", ref(p, id), ir.Text(ops.Vocabulary, g, id, operand))
 	}
 	b.WriteString("return")
 	for i, r := range p.Roots {
@@ -34,73 +35,6 @@ func ref(p *lazy.Plan, id ir.ID) string {
 		return fmt.Sprintf("%%%d#%d", w>>16, k)
 	}
 	return fmt.Sprintf("%%%d", w>>16)
-}
-
-func line(p *lazy.Plan, id ir.ID) string {
-	g := &p.Trace.Graph
-	n := g.At(id)
-	var b strings.Builder
-	b.WriteString(ops.Name(n.Op))
-	if num, ok := g.Number(id); ok {
-		b.WriteString(" " + num.String())
-		if n.Flags&ir.Param != 0 {
-			b.WriteString(" (argument)")
-		}
-	}
-	for i, in := range g.In(id) {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		if in == ir.None {
-			b.WriteString(" None")
-			continue
-		}
-		b.WriteString(" " + ref(p, in))
-	}
-	if n.Op >= ir.FirstRow {
-		b.WriteString(attrText(g, id))
-	}
-	b.WriteString(" : " + g.Shape(id).String())
-	for k := 1; k < int(n.Results); k++ {
-		b.WriteString(", " + g.Shape(id+ir.ID(k)).String())
-	}
-	return b.String()
-}
-
-// attrText prints the arguments that are not operands, by the names of the row's schema.
-func attrText(g *ir.Graph, id ir.ID) string {
-	var a ir.Args
-	a.Node(g, id)
-	names := ops.ArgNames(g.At(id).Op)
-	var parts []string
-	for i := range a.Len() {
-		name := fmt.Sprint(i)
-		if i < len(names) {
-			name = names[i]
-		}
-		var v any
-		switch a.Kind(i) {
-		case ir.KConst:
-			v = a.Int(i)
-		case ir.KConstF:
-			v = a.Float(i)
-		case ir.KInts:
-			v = a.Ints(i)
-		case ir.KFloats:
-			v = a.Floats(nil, i)
-		case ir.KText:
-			v = a.Text(i)
-		case ir.KType:
-			v = a.Type(i)
-		default:
-			continue
-		}
-		parts = append(parts, fmt.Sprintf("%s=%v", name, v))
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return " {" + strings.Join(parts, ", ") + "}"
 }
 
 // dotPlan is the plan as a graph for Graphviz.

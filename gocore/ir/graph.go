@@ -9,6 +9,8 @@
 //
 //	%3 = aten::add.Tensor %1, %2 {alpha=%4} : f32[32,128]
 //
+// Text prints it, Parse reads it; nothing of a graph is lost on the way but source lines and shardings of buffers.
+//
 // The package imports dtype and shape alone.
 package ir
 

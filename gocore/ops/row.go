@@ -13,7 +13,6 @@ package ops
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 )
@@ -126,21 +125,4 @@ func Name(op ir.Op) string {
 		return "aten::" + r.Name
 	}
 	return fmt.Sprintf("xla::op%d", op)
-}
-
-// ArgNames are the names of an op's arguments, from its schema.
-func ArgNames(op ir.Op) []string {
-	r := Of(op)
-	if r == nil {
-		return nil
-	}
-	list := r.Schema[1:strings.LastIndex(r.Schema, ") ->")]
-	var names []string
-	for _, arg := range strings.Split(list, ",") {
-		arg, _, _ = strings.Cut(strings.TrimSpace(arg), "=")
-		if i := strings.LastIndexByte(arg, ' '); i >= 0 {
-			names = append(names, arg[i+1:])
-		}
-	}
-	return names
 }

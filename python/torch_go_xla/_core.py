@@ -189,6 +189,13 @@ class NativeCore:
         """Forget a captured computation."""
         _raw.bindings_DropReplay(id)
 
+    def record(self, graph: str, arguments: Sequence[int], results: int) -> list[int]:
+        """Record a graph from its text on some storages; return the handles of its results."""
+        self.open()
+        given, made = array.array("q", arguments), array.array("q", bytes(8 * results))
+        call(_raw.bindings_RecordGraph, graph, given.buffer_info()[0], len(given), made.buffer_info()[0], results)
+        return list(made)
+
     def syncs(self) -> int:
         """Return how many graphs were synced."""
         return self.counters().get("SyncTensorsGraph", 0)

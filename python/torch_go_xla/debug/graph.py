@@ -24,7 +24,7 @@ _CHAR, _LINE, _PAD, _GAP_X, _GAP_Y, _MARGIN = 6.6, 15, 8, 18, 34, 12
 # Passes over the layers that pull nodes beside their neighbours.
 _PASSES = 4
 
-_NODE = re.compile(r"^%(\d+) = (\S+)(.*?)(?: \{(.*)\})? : (\S+)$")
+_NODE = re.compile(r"^%(\d+) = (\S+)(.*?)(?: \{(.*)\})? : ([^{}]+)$")
 _VALUE = re.compile(r"%(\d+)")
 _NUMBER = re.compile(r"^\s*(\S+)")
 
