@@ -12,6 +12,15 @@ func Upload(handle, addr, torchType, dims, ndim int64) (bool, error) {
 	return ok(engine.Default.UploadWords(handle, pointer(addr), int(torchType), words(dims, ndim)))
 }
 
+// Borrow is Upload of an array that may stay where it is: it must not change until Returned has given the
+// number that Borrow returns.
+func Borrow(handle, addr, torchType, dims, ndim int64) (int64, error) {
+	return number(engine.Default.BorrowWords(handle, pointer(addr), int(torchType), words(dims, ndim)))
+}
+
+// Returned gives a JSON list of the numbers of borrowed arrays that are free for other use, each once.
+func Returned() string { return engine.Default.ReturnedJSON() }
+
 // Ready waits, for ms milliseconds at most, until the value of a storage is computed, after a sync if it
 // is pending, and reports whether it is. A failure of the computation is reported by Fetch.
 func Ready(handle, ms int64) (bool, error) {

@@ -47,6 +47,7 @@ type Engine struct {
 	watching  bool       // see Watch
 	watched   []*program // with a reference each
 	replays   replays
+	loans     loans
 	// Run identifies the process in dumps and profiles.
 	Run uuid.UUID
 	// TakeDead fills dst with handles of storages that died and returns their number; the kernels'

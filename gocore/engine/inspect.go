@@ -182,6 +182,15 @@ func (e *Engine) UploadWords(handle int64, src unsafe.Pointer, torchType int, di
 	return e.Upload(alias.Handle(handle), src, d, dims)
 }
 
+// BorrowWords is Borrow as the bindings call it.
+func (e *Engine) BorrowWords(handle int64, src unsafe.Pointer, torchType int, dims []int64) (int64, error) {
+	d := dtype.FromTorch(torchType)
+	if d == dtype.Invalid {
+		return 0, errs.New(errs.Type, "this dtype is not supported on xla devices")
+	}
+	return e.Borrow(alias.Handle(handle), src, d, dims)
+}
+
 // FetchWords is Fetch as the bindings call it.
 func (e *Engine) FetchWords(handle int64, dst unsafe.Pointer, size int64) error {
 	return e.Fetch(alias.Handle(handle), dst, size)

@@ -10,6 +10,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
 	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
+	"github.com/torch-go-xla/torch-go-xla/gocore/sharding"
 )
 
 var (
@@ -22,23 +23,33 @@ var (
 // Upload gives a storage the data of a dense array in host memory, which must cover the storage. The
 // memory is free for other use when it returns.
 func (e *Engine) Upload(h alias.Handle, src unsafe.Pointer, d dtype.DType, dims []int64) error {
+	whole := shape.Of(d, dims)
+	if whole.Bytes() == 0 { // no address to read from; one is needed all the same
+		src = unsafe.Pointer(&whole)
+	}
+	return e.fill(h, whole, func(dev *runtime.Device, s *shape.Shape, sh *sharding.Sharding) (*runtime.Buffer, error) {
+		return dev.Upload(src, s, sh)
+	})
+}
+
+// fill gives a storage a buffer of a shape, which must cover the storage, as upload makes it on the device
+// and with the sharding that the storage has.
+func (e *Engine) fill(h alias.Handle, whole *shape.Shape,
+	upload func(*runtime.Device, *shape.Shape, *sharding.Sharding) (*runtime.Buffer, error)) error {
 	e.mu.Lock()
 	c, err := e.cell(h)
 	if err != nil {
 		e.mu.Unlock()
 		return err
 	}
-	s, sh := e.placement(c, shape.Of(d, dims))
+	s, sh := e.placement(c, whole)
 	dev, bytes := e.at(c.Dev), c.Bytes
 	e.mu.Unlock()
 	if s.Bytes() != bytes {
 		return errs.New(errs.Runtime, "copying %s (%d bytes) to a storage of %d bytes", s, s.Bytes(), bytes)
 	}
 	start := time.Now()
-	if bytes == 0 { // no address to read from; one is needed all the same
-		src = unsafe.Pointer(&start)
-	}
-	buf, err := dev.Upload(src, s, sh)
+	buf, err := upload(dev, s, sh)
 	if err != nil {
 		return err
 	}

@@ -40,6 +40,7 @@ type Buffer struct {
 	given    atomic.Bool
 	pins     atomic.Int32
 	host     atomic.Uintptr // what Pin gives, once that is known
+	borrowed bool           // the memory is the host's: no program takes it over
 }
 
 // Origin is the op and the source line that a value was recorded by, as numbers; the zero value is unknown. What

@@ -320,7 +320,9 @@ func (d *Device) start(l *Launch, x *Executable) error {
 }
 
 // given reports that the user gave argument i to the launch, and that nobody reads its memory in place.
-func (l *Launch) given(i int) bool { return l.Given[i] && l.Args[i].pins.Load() == 0 }
+func (l *Launch) given(i int) bool {
+	return l.Given[i] && l.Args[i].pins.Load() == 0 && !l.Args[i].borrowed
+}
 
 // shared lists the arguments that the program was compiled to take over and must not, because the launch
 // is not their only owner. Nobody can become an owner but through one, so the answer holds.
@@ -329,7 +331,7 @@ func (l *Launch) shared() []int32 {
 		switch {
 		case l.given(i):
 		case to < 0 && !l.Given[i]:
-		case l.Args[i].Refs() > 1:
+		case l.Args[i].Refs() > 1 || l.Args[i].borrowed:
 			l.keep = append(l.keep, int32(i))
 		default:
 			donated.Add(1)

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -241,6 +242,38 @@ func TestAPinnedBufferIsNotTakenOver(t *testing.T) {
 	for _, b := range []*Buffer{x, y, z} {
 		b.Release()
 	}
+}
+
+func TestABorrowedBufferIsNotTakenOver(t *testing.T) {
+	f := open(t, nil)
+	here := new([2]float32)
+	*here = [2]float32{1, 2}
+	var pins runtime.Pinner
+	defer pins.Unpin()
+	pins.Pin(here)
+	done := make(chan struct{})
+	x, err := f.Borrow(unsafe.Pointer(here), pair, func() { close(done) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, err := x.Pin()
+	if err != nil || addr != uintptr(unsafe.Pointer(here)) {
+		t.Errorf("the buffer is at %#x (%v), not where it was: %p", addr, err, here)
+	}
+	x.Unpin()
+	x.SetDonating(true)
+	x.Retain()
+	y := f.run(f.double(0), []int32{0}, x) // the other owner is this test
+	f.want(y, 2, 4)
+	f.want(x, 1, 2)
+	z := f.run(f.double(0), []int32{0}, x) // no other owner
+	f.want(z, 2, 4)
+	<-done
+	if *here != [2]float32{1, 2} {
+		t.Errorf("the host's memory holds %v", *here)
+	}
+	y.Release()
+	z.Release()
 }
 
 // A launch that fails gives its cause to its results and to what is computed from them; everything else

@@ -34,6 +34,27 @@ func (d *Device) UploadParts(parts []unsafe.Pointer, s *shape.Shape, sh *shardin
 	})
 }
 
+// Borrow is Upload of an array that stays where it is, if the plugin can use it there; without SPMD alone.
+// The memory must not change before done is called, in a goroutine of its own: when the plugin reads it no
+// longer, at the latest after the last Release.
+func (d *Device) Borrow(src unsafe.Pointer, s *shape.Shape, done func()) (*Buffer, error) {
+	raw, ev, err := d.client.FromHost(src, pjrt.Type(s.DType.PJRT()), s.Dims, nil, d.devs[0], pjrt.ZeroCopy)
+	if err != nil {
+		return nil, d.explain(err, "borrowing %s (%d bytes) for %s", s, s.Bytes(), d)
+	}
+	b := newBuffer(d, s, nil, nil, 1)
+	b.parts[0], b.borrowed = raw, true
+	b.ready()
+	go func() {
+		if d.client.AwaitContext(context.Background(), ev) != nil {
+			_ = d.client.Await(ev) // it may be the waiting alone that failed
+		}
+		untold(d.client.DestroyEvents(ev))
+		done()
+	}()
+	return b, nil
+}
+
 func (d *Device) upload(s *shape.Shape, sh *sharding.Sharding, send func(b *Buffer, k int) error) (*Buffer, error) {
 	b := newBuffer(d, s, sh, nil, 1)
 	for k := range b.parts {

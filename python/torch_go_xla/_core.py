@@ -73,6 +73,8 @@ class NativeCore:
         self._sync_waits = False
         self.metrics_file = ""  # where every step appends the metrics report; "": nowhere
         self._lock = threading.Lock()
+        self._lent: dict[int, Any] = {}  # what `borrow` keeps, by number
+        self._loans = threading.Lock()
 
     # ---- opening ----
 
@@ -144,6 +146,22 @@ class NativeCore:
         """Fill a storage from a dense array; the memory is free on return."""
         dims = array.array("q", sizes)
         call(_raw.bindings_Upload, handle, address, scalar_type, dims.buffer_info()[0], len(dims))
+
+    def borrow(self, handle: int, owner: Any, address: int, scalar_type: int, sizes: Sequence[int]) -> None:
+        """Fill a storage from a dense array that may stay where it is; ``owner`` is kept while it is read there."""
+        dims = array.array("q", sizes)
+        with self._loans:
+            number = call(_raw.bindings_Borrow, handle, address, scalar_type, dims.buffer_info()[0], len(dims))
+            self._lent[int(number)] = owner
+        self._take_back()
+
+    def _take_back(self) -> None:
+        """Let go of what was borrowed and is read no longer."""
+        if not self._lent:
+            return
+        with self._loans:
+            free = [self._lent.pop(number, None) for number in json.loads(_raw.bindings_Returned()) or ()]
+        del free  # which may run anything, so not under the lock
 
     def fetch(self, handle: int, address: int, nbytes: int) -> None:
         """Copy a whole storage to host memory, after a sync if its value is not computed yet."""
@@ -257,6 +275,7 @@ class NativeCore:
             self.wait(device)
         while not call(_raw.bindings_Throttle, device, _AHEAD, _SLICE):
             pass
+        self._take_back()
 
     def wait(self, device: int) -> None:
         """Wait until a device has done everything."""

@@ -24,6 +24,9 @@ class Core(Protocol):
     def upload(self, handle: int, address: int, nbytes: int, scalar_type: int, sizes: Sequence[int]) -> None:
         """Fill a storage from a dense array; the memory is free on return."""
 
+    def borrow(self, handle: int, owner: Any, address: int, scalar_type: int, sizes: Sequence[int]) -> None:
+        """Fill a storage from a dense array that may stay where it is; ``owner`` is kept while it is read there."""
+
     def fetch(self, handle: int, address: int, nbytes: int) -> None:
         """Copy a whole storage to host memory, after a sync if its value is not computed yet."""
 

@@ -1,4 +1,4 @@
-"""DLPack: the value of an xla tensor for other libraries, in place where the host can read the device's memory."""
+"""DLPack: values of xla tensors for other libraries, and theirs for xla tensors, in place where that can be."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch.utils.dlpack import DLDeviceType
 
-from .core import is_xla, native
+from .core import device_index, is_xla, native, scalar_type
 from .snapshot import settled
+from .transfer import move, new_tensor
 
 _CPU = (DLDeviceType.kDLCPU, 0)
 
@@ -52,10 +53,30 @@ def _export(tensor: torch.Tensor, max_version: Any, dl_device: Any, copy: bool |
     return host.__dlpack__(max_version=max_version, read_only=versioned and not copy)
 
 
+def borrowed(host: torch.Tensor, device: Any, copy: bool | None = None) -> torch.Tensor:
+    """Return an xla tensor with the value of a CPU tensor, over the very memory of that where the device can use it.
+
+    Whoever else writes to that memory must not do so while the tensor, or a program that reads it, lives. The device
+    never does: an in-place operation gives the xla tensor a new value, in memory of the device. With ``copy`` the
+    memory is free at once; BufferError if it is False and the device has to copy.
+    """
+    if copy:
+        return move(host, device)
+    core, index, number = native(), device_index(device), scalar_type(host.dtype)
+    spread = not (host.is_contiguous() and host.untyped_storage().nbytes() == host.nbytes)
+    dense = torch.empty(0, dtype=host.dtype).set_(host.untyped_storage()) if spread else host
+    to = new_tensor(dense.shape, dense.dtype, index)
+    core.borrow(core.fast.handle(to), dense, dense.data_ptr(), number, tuple(dense.shape))
+    if copy is False and dense.numel() and shared(to).data_ptr() != dense.data_ptr():
+        raise BufferError(f"{to.device} cannot use the memory at {dense.data_ptr():#x} where it is; allow a copy")
+    return to.as_strided(host.size(), host.stride(), host.storage_offset()) if spread else to
+
+
 def install() -> None:
-    """Make ``__dlpack__`` of xla tensors, and what torch offers beside it, export the value."""
+    """Have torch's ways to and from DLPack know xla tensors."""
     tensor: Any = torch.Tensor
     dlpack, device, capsule = tensor.__dlpack__, tensor.__dlpack_device__, torch._C._to_dlpack
+    given = torch.utils.dlpack.from_dlpack
 
     def __dlpack__(
         self: torch.Tensor,
@@ -76,7 +97,17 @@ def install() -> None:
     def to_dlpack(tensor: torch.Tensor) -> Any:
         return _export(tensor, None, None, None) if is_xla(tensor) else capsule(tensor)
 
+    def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> torch.Tensor:
+        if device is None or torch.device(device).type != "xla":
+            return given(ext_tensor, device=device, copy=copy)
+        # A CPU tensor that DLPack takes is taken by its storage, which is aligned where a slice may not be.
+        x = ext_tensor
+        whole = isinstance(x, torch.Tensor) and x.device.type == "cpu" and not (x.requires_grad or x.is_conj())
+        return borrowed(x if whole and not x.is_neg() else given(x), device, copy)
+
     __dlpack__.__doc__, __dlpack_device__.__doc__, to_dlpack.__doc__ = dlpack.__doc__, device.__doc__, capsule.__doc__
+    from_dlpack.__doc__ = given.__doc__
     tensor.__dlpack__, tensor.__dlpack_device__ = __dlpack__, __dlpack_device__
     library: Any = torch
     library.utils.dlpack.to_dlpack = library.to_dlpack = to_dlpack
+    library.utils.dlpack.from_dlpack = library.from_dlpack = from_dlpack
