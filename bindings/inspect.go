@@ -8,6 +8,9 @@ func Counters() string { return engine.CountersJSON() }
 // Metrics returns a JSON list of metrics: name, unit, count, total, samples.
 func Metrics() string { return engine.MetricsJSON() }
 
+// ClientMemory returns a JSON object of the C memory that the client of the plugin holds: purpose to [bytes, blocks].
+func ClientMemory() string { return engine.ClientMemoryJSON() }
+
 // Count adds n to a counter.
 func Count(name string, n int64) { engine.Count(name, n) }
 

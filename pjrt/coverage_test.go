@@ -1,6 +1,8 @@
 package pjrt
 
 import (
+	"flag"
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -32,33 +34,36 @@ var reasons = map[string]string{
 	"Buffer_DonateWithControlDependency":       "donation ordered by a callback; executions order it here",
 }
 
-// TestCoverage checks that each function is called, or has a reason why not.
+var rewrite = flag.Bool("rewrite", false, "write the table of docs/pjrt.md anew")
+
+// TestCoverage checks that each function of the interface is called by the client or has a reason why not, that
+// the same holds for the CPU plugin, and that the table of docs/pjrt.md says so.
 func TestCoverage(t *testing.T) {
 	table, err := os.ReadFile("abi_functions.h")
 	if err != nil {
 		t.Fatal(err)
 	}
+	plugin := absentInPlugin(t)
 	used := make(map[string]bool) // reasons that say something
-	absent := 0
 	called := calledFunctions(t)
+	var rows strings.Builder
+	all, absent := 0, 0
 	for _, m := range regexp.MustCompile(`(?m)^  X\((\w+), (\w+)\)`).FindAllStringSubmatch(string(table), -1) {
 		name, block := m[1], m[2]
+		all++
 		if (block != "unused") != slices.Contains(called, name) {
 			t.Errorf("%s has the block %s, but the sources call it: %v", name, block, slices.Contains(called, name))
 		}
-		if block != "unused" {
-			continue
-		}
-		absent++
 		reason := ""
-		for prefix := range reasons {
-			if name == prefix || strings.HasSuffix(prefix, "_") && strings.HasPrefix(name, prefix) {
-				reason = prefix
-				used[prefix] = true
+		if block == "unused" {
+			absent++
+			reason = reasonFor(name, used)
+			if reason == "" {
+				t.Errorf("%s is not called and no reason is given", name)
 			}
 		}
-		if reason == "" {
-			t.Errorf("%s is not called and no reason is given", name)
+		if reason != "" || plugin[name] != "" {
+			fmt.Fprintf(&rows, "| `%s` | %s | %s |\n", name, reason, plugin[name])
 		}
 	}
 	for prefix := range reasons {
@@ -66,7 +71,70 @@ func TestCoverage(t *testing.T) {
 			t.Errorf("the reason for %s is needed no more", prefix)
 		}
 	}
-	t.Logf("%d functions are called, %d have a reason why not", len(called), absent)
+	t.Logf("of %d functions the client calls %d, %d have a reason why not; the CPU plugin implements %d, %d have a reason",
+		all, len(called), absent, all-len(plugin), len(plugin))
+	for _, line := range strings.Split(rows.String(), "\n") {
+		t.Log(line)
+	}
+	checkDocs(t, fmt.Sprintf("| | of %d | absent |\n|---|---|---|\n| client | %d called | %d |\n| CPU plugin | %d implemented | %d |\n\n"+
+		"What is absent, and why; nothing stands where a side has the function.\n\n| function | the client | the CPU plugin |\n|---|---|---|\n",
+		all, len(called), absent, all-len(plugin), len(plugin))+rows.String())
+}
+
+// reasonFor is the reason of a function that the client does not call.
+func reasonFor(name string, used map[string]bool) (reason string) {
+	for prefix, why := range reasons {
+		if name == prefix || strings.HasSuffix(prefix, "_") && strings.HasPrefix(name, prefix) {
+			reason, used[prefix] = why, true
+		}
+	}
+	return
+}
+
+// absentInPlugin is the reason of each function that the CPU plugin answers with UNIMPLEMENTED.
+func absentInPlugin(t *testing.T) map[string]string {
+	t.Helper()
+	source, err := os.ReadFile("xlacpu/api.cc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := map[string]string{}
+	for _, m := range regexp.MustCompile(`constexpr char (\w+)\[\] =\s*"([^"]*)"`).FindAllStringSubmatch(string(source), -1) {
+		words[m[1]] = m[2]
+	}
+	absent := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)^  XLACPU_ABSENT\((\w+),\s*(?:"([^"]*)"|(\w+))\)`).FindAllStringSubmatch(string(source), -1) {
+		if absent[m[1]] = m[2] + words[m[3]]; absent[m[1]] == "" {
+			t.Errorf("xlacpu/api.cc gives no reason for %s", m[1])
+		}
+	}
+	if len(absent) == 0 {
+		t.Error("xlacpu/api.cc has no XLACPU_ABSENT")
+	}
+	return absent
+}
+
+// checkDocs compares the table of docs/pjrt.md, or writes it.
+func checkDocs(t *testing.T, want string) {
+	t.Helper()
+	const path, begin, end = "../docs/pjrt.md", "<!-- begin of what TestCoverage writes -->\n", "<!-- end -->\n"
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(text), begin)
+	have, after, ended := strings.Cut(rest, end)
+	switch {
+	case !ok || !ended:
+		t.Errorf("%s has no place for the table", path)
+	case have == want:
+	case *rewrite:
+		if err := os.WriteFile(path, []byte(before+begin+want+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("the table of %s is out of date: make golden writes it", path)
+	}
 }
 
 // calledFunctions lists the functions whose number the sources mention.

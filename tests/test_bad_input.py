@@ -245,3 +245,31 @@ def test_save_to_a_full_disk() -> None:
     with open("/dev/full", "wb", buffering=0) as full, pytest.raises((OSError, RuntimeError)):
         xm.save({"x": torch.ones(100_000, device="xla")}, full)
     assert x(2).tolist() == [1, 1]
+
+
+def test_a_disk_that_fills_up_keeps_the_old_file(ok, tmp_path: Path) -> None:
+    """A limit on the size of files stands for the disk."""
+    out = ok(
+        f"""
+import os, resource, signal, torch, torch_go_xla
+import torch_go_xla.core.xla_model as xm
+path = {str(tmp_path / "a.pt")!r}
+xm.save({{"x": torch.ones(3, device="xla")}}, path)
+before = open(path, "rb").read()
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, limits[1]))
+try:
+    xm.save({{"x": torch.ones(1_000_000, device="xla")}}, path)
+    print("saved")
+except (OSError, RuntimeError) as e:
+    print("refused:", e)
+resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+assert open(path, "rb").read() == before
+print(os.listdir({str(tmp_path)!r}))
+xm.save({{"x": torch.full((3,), 2.0, device="xla")}}, path)
+print(torch.load(path)["x"].tolist())
+"""
+    )
+    refused, files, saved = out.splitlines()
+    assert refused.startswith("refused:") and files == "['a.pt']" and saved == "[2.0, 2.0, 2.0]"

@@ -12,6 +12,7 @@ from torch import nn
 
 import torch_go_xla
 import torch_go_xla.core.xla_model as xm
+import torch_go_xla.debug.metrics as met
 from torch_go_xla._core import core
 
 
@@ -145,3 +146,10 @@ def test_a_long_loop_holds_what_a_short_one_holds() -> None:
     first = steps(10)
     assert steps(290) == first
     assert torch.isfinite(total).item()
+
+
+def test_the_memory_of_the_client_is_in_the_metrics() -> None:
+    (torch.ones(3, device="xla") + 1).tolist()
+    held = met.client_memory()
+    assert held["call arguments"][0] > 0 and held["call arguments"][1] > 0
+    assert all(f"ClientMemory: {purpose}\n" in met.metrics_report() for purpose in held)

@@ -12,6 +12,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
 	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
+	"github.com/torch-go-xla/torch-go-xla/pjrt"
 )
 
 // marshal is json.Marshal of values that always can be.
@@ -120,6 +121,15 @@ func (e *Engine) MemoryJSON(dev int) (string, error) {
 		"bytes_used": st.BytesInUse, "peak_bytes_used": st.PeakBytesInUse, "bytes_limit": st.BytesLimit,
 		"num_allocs": st.NumAllocs, "largest_alloc": st.LargestAllocSize, "live_bytes": runtime.LiveBytes(),
 	}), nil
+}
+
+// ClientMemoryJSON is the C memory that the client of the plugin holds in the process, by purpose: bytes and blocks.
+func ClientMemoryJSON() string {
+	held := make(map[string][2]int64)
+	for _, c := range pjrt.MemoryCounters() {
+		held[c.Purpose] = [2]int64{c.Bytes, c.Blocks}
+	}
+	return marshal(held)
 }
 
 // CountersJSON is the counters that are not zero.

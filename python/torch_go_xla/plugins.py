@@ -1,8 +1,9 @@
 """PJRT plugins: which library serves which device.
 
 ``PJRT_DEVICE`` names a device. ``CPU``, ``CUDA`` and ``TPU`` are built in; others are registered by
-`register_plugin`, or by packages through the entry point group ``torch_go_xla.plugins``. ``PJRT_LIBRARY_PATH``
-overrides the library of any of them. Nothing is loaded while searching.
+`register_plugin`, by packages through the entry point group ``torch_go_xla.plugins``, or are the packages that JAX
+finds its plugins in: ``jax_plugins/xla_rocm7`` serves ``PJRT_DEVICE=xla_rocm7``. ``PJRT_LIBRARY_PATH`` overrides the
+library of any of them. Nothing is loaded while searching.
 """
 
 from __future__ import annotations
@@ -138,6 +139,21 @@ class _LibraryPlugin(DevicePlugin):
         return self._path
 
 
+def _jax_plugins() -> dict[str, Path]:
+    """Return the libraries of the packages under ``jax_plugins`` that have exactly one, by device name."""
+    try:
+        spec = importlib.util.find_spec("jax_plugins")
+    except ValueError:  # a module without a spec
+        spec = None
+    found = {}
+    for place in (spec.submodule_search_locations or []) if spec else []:
+        for package in sorted(p for p in Path(place).iterdir() if p.is_dir()):
+            libraries = [*package.glob("*plugin*.so"), *package.glob("*pjrt*.so")]
+            if len(set(libraries)) == 1:
+                found[package.name.upper()] = libraries[0].resolve()
+    return found
+
+
 def _serves(plugin: DevicePlugin, library: str) -> bool:
     """Tell whether a library is the plugin's own, which comes with preloads and options."""
     try:
@@ -157,11 +173,13 @@ def find_plugin(name: str) -> DevicePlugin:
             if not isinstance(plugin, DevicePlugin):
                 raise TypeError(f"the entry point {entry.value} gives a {type(plugin).__name__}, not a DevicePlugin")
             _plugins[key] = plugin
+    if plugin is None and (library := _jax_plugins().get(key)) is not None:
+        plugin = _LibraryPlugin(str(library))
     override = os.environ.get("PJRT_LIBRARY_PATH")
     if override:
         return plugin if plugin is not None and _serves(plugin, override) else _LibraryPlugin(override)
     if plugin is None:
-        known = ", ".join(sorted({*_plugins, *_entry_points()}))
+        known = ", ".join(sorted({*_plugins, *_entry_points(), *_jax_plugins()}))
         raise ValueError(
             f"PJRT_DEVICE={name!r}: no plugin of that name; known are {known}. PJRT_LIBRARY_PATH names a library."
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,6 +34,14 @@ def metric_data(name: str) -> tuple[int, float, list[tuple[float, float]]] | Non
         if m["name"] == name:
             return m["count"], m["total"], [(0.0, s) for s in m["samples"]]
     return None
+
+
+def client_memory() -> dict[str, tuple[int, int]]:
+    """Return the C memory that the client of the device's plugin holds, by purpose: bytes and blocks.
+
+    What the plugin itself holds is in ``xm.get_memory_info``.
+    """
+    return {purpose: (held[0], held[1]) for purpose, held in json.loads(_native.raw.bindings_ClientMemory()).items()}
 
 
 def clear_counters() -> None:
@@ -85,6 +94,7 @@ def metrics_report() -> str:
     """Return everything counted and measured, as text."""
     parts = [_metric(m) for m in _native.metrics()]
     parts += [f"Counter: {name}\n  Value: {value}\n" for name, value in sorted(_native.counters().items())]
+    parts += [f"ClientMemory: {purpose}\n  Value: {_text(n, 'bytes')}\n" for purpose, (n, _) in client_memory().items()]
     return "".join(parts)
 
 

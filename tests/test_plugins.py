@@ -1,0 +1,101 @@
+"""Which library serves a device is found out without loading any."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import null_device
+import pytest
+
+import torch_go_xla.plugins as plugins
+
+
+class Mine(plugins.DevicePlugin):
+    """A plugin that says where its library is."""
+
+    def library_path(self) -> str:
+        return "/somewhere/libmine.so"
+
+
+def test_a_registered_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PJRT_LIBRARY_PATH", raising=False)
+    monkeypatch.setattr(plugins, "_plugins", dict(plugins._plugins))
+    plugins.register_plugin("Mine", Mine())
+    assert plugins.find_plugin("mine").library_path() == "/somewhere/libmine.so"
+    with pytest.raises(TypeError, match="expected a DevicePlugin"):
+        plugins.register_plugin("other", object())  # type: ignore[arg-type]
+
+
+SEARCH = """
+import os, sys
+import torch, torch_go_xla
+from torch_go_xla import plugins
+
+def mapped():
+    return {line.split()[-1] for line in open("/proc/self/maps") if ".so" in line}
+
+opened = []
+sys.addaudithook(lambda event, args: opened.append(args) if event == "ctypes.dlopen" else None)
+before = mapped()
+for name in sys.argv[1:]:
+    os.environ["PJRT_DEVICE"] = name
+    try:
+        plugin = plugins.find_plugin(name)
+        print(name, plugin.library_path(), *plugin.preload())
+    except (RuntimeError, ValueError) as e:
+        print(name, "refused:", e)
+assert mapped() == before, mapped() - before
+assert not opened, opened
+assert not torch_go_xla._core.core.opened
+"""
+
+
+@pytest.fixture
+def packages(tmp_path: Path) -> Path:
+    """Packages with plugins: one by JAX's convention, one by an entry point, whose libraries must not be opened."""
+    trap = tmp_path / "trap.c"
+    trap.write_text("#include <stdlib.h>\n__attribute__((constructor)) static void opened(void) { abort(); }\n")
+    jax = tmp_path / "jax_plugins" / "xla_trap"
+    jax.mkdir(parents=True)
+    (jax / "__init__.py").write_text("raise SystemExit('imported')")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", jax / "pjrt_plugin_trap.so", trap], check=True)
+    (tmp_path / "jax_plugins" / "xla_empty").mkdir()
+    (tmp_path / "named.py").write_text(
+        "from torch_go_xla.plugins import DevicePlugin\n"
+        "class Named(DevicePlugin):\n"
+        f"    def library_path(self): return {str(jax / 'pjrt_plugin_trap.so')!r}\n"
+    )
+    info = tmp_path / "named-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: named\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[torch_go_xla.plugins]\nnamed = named:Named\n")
+    return tmp_path
+
+
+def test_nothing_is_loaded_while_searching(python, packages: Path) -> None:
+    names = ["CPU", "CUDA", "TPU", "XLA_TRAP", "named", "xla_empty", "nothing"]
+    program = f"import sys\nsys.path.insert(0, {str(packages)!r})\nsys.argv += {names!r}\n"
+    done = python(program + SEARCH, PJRT_LIBRARY_PATH=None)
+    assert done.code == 0, done.err
+    lines = dict(line.split(" ", 1) for line in done.out.splitlines())
+    library = str(packages / "jax_plugins" / "xla_trap" / "pjrt_plugin_trap.so")
+    assert lines["CPU"].startswith("/") and lines["CPU"].endswith("libtensorflow_cc.so.2")
+    assert lines["XLA_TRAP"] == lines["named"] == library
+    for name in ("CUDA", "TPU"):
+        assert lines[name].startswith("/") or "pip install" in lines[name]
+    for name in ("xla_empty", "nothing"):
+        assert "refused:" in lines[name] and "XLA_TRAP" in lines[name] and "NAMED" in lines[name]
+
+
+def test_a_plugin_among_those_of_jax_serves_a_device(ok, tmp_path: Path) -> None:
+    package = tmp_path / "jax_plugins" / "null"
+    package.mkdir(parents=True)
+    null_device.build(package)
+    program = f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n"
+    out = ok(
+        program + "import torch, torch_go_xla\nprint((torch.ones(2).to('xla') + torch.ones(2).to('xla')).tolist())",
+        PJRT_DEVICE="null",
+        PJRT_LIBRARY_PATH=None,
+    )
+    assert out.strip() == "[2.0, 2.0]"
