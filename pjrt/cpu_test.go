@@ -205,3 +205,57 @@ func TestRealSerialization(t *testing.T) {
 		t.Errorf("compiling rubbish: %v", err)
 	}
 }
+
+// A launch on several devices that is refused starts on none of them, and the next one runs: XLA:CPU left to
+// itself waits for ever for the devices that it has refused.
+func TestRealRefusedLaunch(t *testing.T) {
+	f := realFixture(t, 2)
+	x := f.compile(`module @sum attributes {mhlo.num_partitions = 2 : i32} {
+  func.func @main(%a: tensor<4xf32> {mhlo.sharding = "{devices=[2]<=[2]}", tf.aliasing_output = 1 : i32}, %b: tensor<4xf32> {mhlo.sharding = "{devices=[2]<=[2]}"})
+      -> (tensor<f32> {mhlo.sharding = "{replicated}"}, tensor<4xf32> {mhlo.sharding = "{devices=[2]<=[2]}"}) {
+    %z = stablehlo.constant dense<0.0> : tensor<f32>
+    %c = stablehlo.add %a, %b : tensor<4xf32>
+    %s = stablehlo.reduce(%c init: %z) applies stablehlo.add across dimensions = [0] : (tensor<4xf32>, tensor<f32>) -> tensor<f32>
+    return %s, %c : tensor<f32>, tensor<4xf32>
+  }
+}`, CompileOptions{NumPartitions: 2, UseSPMD: true, DeviceAssignment: []int{0, 1}})
+	k := f.prepare(x, 2)
+	outs, events := make([]Buffer, 4), make([]Event, 2)
+	left, right := f.array(0, []int64{2}, 1, 2), f.array(1, []int64{2}, 3, 4)
+	long0, long1 := f.array(0, []int64{3}, 1, 2, 3), f.array(1, []int64{3}, 4, 5, 6)
+	gone := f.array(1, []int64{2}, 3, 4)
+	if err := f.Delete(gone); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name string
+		args []Buffer
+		want string
+	}{
+		{"wrong sizes on all devices", []Buffer{long0, left, long1, right}, "12 bytes, the parameter has 8"},
+		{"a wrong size on one device", []Buffer{left, left, right, long1}, "12 bytes, the parameter has 8"},
+		{"a deleted argument", []Buffer{left, left, gone, right}, "is deleted or was donated"},
+		{"an argument of another device", []Buffer{left, left, right, left}, "is on "},
+		{"a donated argument passed twice", []Buffer{left, left, right, right}, "passed twice"},
+	} {
+		keep := []int32{0}
+		if strings.HasPrefix(tc.name, "a donated") {
+			keep = nil
+		}
+		var e *Error
+		if err := k.Execute(tc.args, keep, outs, events); !asError(err, &e) || e.Code != InvalidArgument || !strings.Contains(e.Msg, tc.want) {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+		if err := k.Execute([]Buffer{left, left, right, right}, []int32{0}, outs, events); err != nil {
+			t.Fatalf("after %s: %v", tc.name, err)
+		}
+		for _, e := range events {
+			if err := f.AwaitAndDestroy(e); err != nil {
+				t.Error(err)
+			}
+		}
+		f.expect(outs[2], 20)
+		f.destroy(outs...)
+	}
+	f.destroy(left, right, long0, long1, gone)
+}

@@ -19,7 +19,7 @@ namespace xlacpu {
 
 LoadedExecutable::LoadedExecutable(
     ClientRef c, std::unique_ptr<xla::PjRtLoadedExecutable> e)
-    : client(std::move(c)), xla(std::move(e)) {
+    : client(std::move(c)), xla(std::move(e)), parameters(*xla) {
   for (xla::PjRtDevice* device : xla->addressable_devices()) {
     addressable_devices.push_back(client->Find(device));
   }
@@ -202,6 +202,9 @@ PJRT_Error* ExecuteOnAll(LoadedExecutable* loaded,
   std::vector<Inputs> inputs(num_devices);
   for (size_t d = 0; d < num_devices; ++d) {
     XLACPU_ASSIGN(inputs[d], ToInputs(args->argument_lists[d], args->num_args));
+    XLACPU_RETURN_IF_ERROR(loaded->parameters.Check(
+        inputs[d], loaded->addressable_devices[d]->xla,
+        options.non_donatable_input_indices));
   }
   std::optional<std::vector<xla::Future<>>> futures;
   if (args->device_complete_events != nullptr) futures.emplace();

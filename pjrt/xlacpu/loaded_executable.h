@@ -9,6 +9,7 @@
 
 #include "client.h"
 #include "handles.h"
+#include "parameters.h"
 #include "xla/pjrt/c/pjrt_c_api.h"
 #include "xla/pjrt/pjrt_client.h"
 #include "xla/pjrt/pjrt_executable.h"
@@ -22,6 +23,7 @@ struct LoadedExecutable {
   const ClientRef client;
   const std::shared_ptr<xla::PjRtLoadedExecutable> xla;
   std::vector<Device*> addressable_devices;
+  const Parameters parameters;
   std::string fingerprint;  // empty if unknown
   // The bytes that it was loaded from; null if it was compiled. XLA's second
   // serialization of a loaded program lacks its code.
