@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_module, distribute_tensor
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
@@ -21,24 +21,11 @@ from torch.distributed.tensor.parallel import (
     loss_parallel,
     parallelize_module,
 )
+from whole import whole
 
 import torch_go_xla
 from torch_go_xla import debug
 from torch_go_xla._backend import spmd
-
-
-@pytest.fixture(scope="module")
-def mesh() -> DeviceMesh:
-    return init_device_mesh("xla", (8,), mesh_dim_names=("tp",))
-
-
-@pytest.fixture(scope="module")
-def mesh_2d() -> DeviceMesh:
-    return init_device_mesh("xla", (2, 4), mesh_dim_names=("dp", "tp"))
-
-
-def whole(t: torch.Tensor) -> torch.Tensor:
-    return (t.full_tensor() if isinstance(t, DTensor) else t).detach().cpu()
 
 
 def assert_equal(ours: torch.Tensor, theirs: torch.Tensor, tolerance: float = 1e-5) -> None:
@@ -125,6 +112,23 @@ def test_one_all_reduce_a_block_forward(mesh, distribute):
     x = torch.randn(16, 32, device="xla")
     with torch.no_grad():
         assert collectives(lambda: model(x)) == {"all-reduce": 1}
+
+
+@pytest.mark.parametrize("distribute", [by_hand, by_plan])
+def test_one_all_reduce_a_block_backward(mesh, distribute):
+    """The gradient of the input is summed over the devices, those of the weights are where they belong."""
+    model = distribute(Block().to("xla"), mesh)
+    optimizer = torch.optim.AdamW(model.parameters())
+    x = torch.randn(16, 32, device="xla", requires_grad=True)
+
+    def step() -> torch.Tensor:
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+        return x.grad
+
+    step()
+    assert collectives(step) == {"all-reduce": 2}
 
 
 class Attention(nn.Module):
@@ -291,6 +295,12 @@ def test_llama_on_a_2d_mesh(mesh_2d):
     with torch.no_grad():
         # Two sums a layer; what is gathered are the embeddings of the words, and no weight.
         assert collectives(lambda: model(shared)) == {"all-reduce": 8, "all-gather": 1}
+    # Two sums a layer there and two back, and one of the output layer's; then the loss, over all words (a maximum, a
+    # sum, its gathered logits) and over the batch (the sum and the number of tokens), and all gradients over the batch.
+    exchanged = debug.collectives(lambda: language_step(model, ours, shared))
+    among_tp = [c for c in exchanged if set(map(len, c.groups)) == {4}]
+    assert Counter(c.kind for c in among_tp) == {"all-reduce": 4 * (2 + 2) + 1 + 2, "all-gather": 2}
+    assert Counter(c.kind for c in exchanged if c not in among_tp) == {"all-reduce": 2}
 
 
 def bytes_per_device(model: nn.Module) -> int:

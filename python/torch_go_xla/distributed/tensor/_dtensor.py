@@ -11,6 +11,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor._dispatch import OpDispatcher, pytree  # type: ignore[attr-defined]
 from torch.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
+from torch.distributed.tensor._op_schema import OpSchema
 from torch.distributed.tensor.placement_types import Placement, Replicate
 from torch.utils._python_dispatch import return_and_correct_aliasing
 from torch.utils._pytree import tree_map_only
@@ -85,7 +86,7 @@ class XlaDTensor(DTensor):
         info = _dispatcher.unwrap_to_op_info(func, args, kwargs)
         schema: Any = info.schema
         try:
-            spec = _dispatcher.sharding_propagator.propagate_op_sharding(schema).output_spec
+            spec = _propagate(info).output_spec
         except NotImplementedError:
             if func._can_decompose():
                 return func.decompose(*args, **kwargs)
@@ -166,6 +167,37 @@ def rebuild(
 
 def _logical(x: DTensor) -> torch.Tensor:
     return x._local_tensor
+
+
+def _propagate(info: Any) -> Any:
+    """Return torch's rule for an op: the placements of its results.
+
+    A partial operand that the op needs reduced is reduced to replicas, here and in ``info``. torch prefers to scatter
+    it, as that sends less; the results are then scattered too, and gathered later, which together sends more.
+    """
+    rule = _dispatcher.sharding_propagator.propagate_op_sharding
+    sharding, schema = rule(info.schema), info.schema
+    if not sharding.needs_redistribute or schema.is_view_op():
+        return sharding
+    wanted = sharding.redistribute_schema.args_schema
+    wanted = pytree.tree_leaves(wanted) if info.args_tree_spec else wanted
+    specs, operands = list(info.flat_args_schema), list(info.local_args)
+    for i, (at, to) in enumerate(zip(specs, wanted, strict=False)):
+        movable = isinstance(at, DTensorSpec) and isinstance(to, DTensorSpec) and at.mesh == to.mesh
+        if not movable or (i == 0 and schema.is_inplace_op()):
+            continue
+        placements = tuple(
+            Replicate() if p.is_partial() and not q.is_partial() else p
+            for p, q in zip(at.placements, to.placements, strict=True)
+        )
+        if placements != at.placements:
+            specs[i] = DTensorSpec(at.mesh, placements, tensor_meta=at.tensor_meta)
+            operands[i] = lay_out(operands[i], specs[i])
+    if all(new is old for new, old in zip(specs, info.flat_args_schema, strict=True)):
+        return sharding
+    info.local_args = operands
+    args = pytree.tree_unflatten(specs, info.args_tree_spec) if info.args_tree_spec else tuple(specs)
+    return rule(OpSchema(schema.op, args, schema.kwargs_schema, schema_info=schema.schema_info))
 
 
 def _wrap(result: Any, spec: Any, mesh: DeviceMesh, keep: bool) -> Any:
