@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.utils._pytree import tree_leaves
 
 from .core import is_xla, native, scalar_type
@@ -182,10 +184,15 @@ def shard_to_full(t: torch.Tensor, sharding: str, size: Sequence[int]) -> torch.
     return _ops.shard_to_full(_checked(t), sharding, tuple(size))  # type: ignore[no-any-return]
 
 
+def is_traced(t: torch.Tensor) -> bool:
+    """Tell whether a tensor has no value, as torch.compile is reading the code that computes with it."""
+    return isinstance(t, (FakeTensor, FunctionalTensor))
+
+
 def is_manual(t: torch.Tensor) -> bool:
-    """Tell whether a tensor has a value of its own on each device."""
+    """Tell whether a tensor has a value of its own on each device; of a traced one that is not known: False."""
     core = native()
-    return is_xla(t) and core.describe(core.fast.handle(t)).get("sharding") == "{manual}"
+    return is_xla(t) and not is_traced(t) and core.describe(core.fast.handle(t)).get("sharding") == "{manual}"
 
 
 def any_manual(tree: Any) -> bool:

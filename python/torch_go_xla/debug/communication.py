@@ -37,8 +37,9 @@ def collectives(step: Callable[[], Any]) -> list[Collective]:
     _native.sync_all(-1, False)
     _native.watch()
     try:
-        step()
+        kept = step()  # what nobody keeps would not be computed
         _native.sync_all(-1, False)
+        del kept
     finally:
         found = _native.collectives()
     return [

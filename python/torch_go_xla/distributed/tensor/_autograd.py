@@ -56,7 +56,7 @@ def logical_of(t: torch.Tensor, spec: DTensorSpec) -> torch.Tensor:
             f"from_local: a local tensor of shape {tuple(t.shape)} on every device makes no tensor of shape "
             f"{tuple(shape)} with placements {placements} on {mesh}"
         )
-    if spmd.is_manual(t):
+    if spmd.is_manual(t) or spmd.is_traced(t):
         return _gather(t, spec)
     for i, p in enumerate(placements):
         if _layout.reduction(p) == "sum":

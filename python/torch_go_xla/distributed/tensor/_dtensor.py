@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.distributed._functional_collectives import _are_we_tracing
 from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, MetadataIndex
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
@@ -67,6 +68,8 @@ def lay_out(t: torch.Tensor, spec: DTensorSpec) -> torch.Tensor:
 
 def settle(t: torch.Tensor, spec: DTensorSpec) -> torch.Tensor:
     """Return a tensor, which nobody else has, with the layout of a spec for its present and its later values."""
+    if spmd.is_traced(t):
+        return lay_out(t, spec)
     text = _layout_of(t, spec)
     if text is not None:
         spmd.annotate_(t, text)
@@ -137,6 +140,13 @@ class XlaDTensor(DTensor):
         is_param = getattr(self, "_is_param", False)
         return rebuild, (self._local_tensor, self.device_mesh, self.placements, self.requires_grad, is_param)
 
+    @staticmethod
+    def __tensor_unflatten__(inner_tensors: Any, flatten_spec: Any, outer_size: Any, outer_stride: Any) -> XlaDTensor:
+        placements, meta, order, requires_grad = flatten_spec
+        meta = TensorMeta(outer_size, outer_stride, meta.dtype)
+        spec = DTensorSpec(inner_tensors["device_mesh"], placements, tensor_meta=meta, shard_order=order)
+        return XlaDTensor(inner_tensors["_local_tensor"], spec, requires_grad=requires_grad)
+
     # torch.distributed.checkpoint: this process owns all of the tensor.
 
     def __create_write_items__(self, fqn: str, object: Any) -> list[Any]:
@@ -175,7 +185,8 @@ def _propagate(info: Any) -> Any:
     A partial operand that the op needs reduced is reduced to replicas, here and in ``info``. torch prefers to scatter
     it, as that sends less; the results are then scattered too, and gathered later, which together sends more.
     """
-    rule = _dispatcher.sharding_propagator.propagate_op_sharding
+    propagator = _dispatcher.sharding_propagator
+    rule = propagator.propagate_op_sharding_non_cached if _are_we_tracing() else propagator.propagate_op_sharding
     sharding, schema = rule(info.schema), info.schema
     if not sharding.needs_redistribute or schema.is_view_op():
         return sharding

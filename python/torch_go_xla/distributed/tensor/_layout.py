@@ -86,7 +86,7 @@ def local_shape(mesh: DeviceMesh, placements: Sequence[Placement], shape: Sequen
     sizes = list(shape)
     for i, placement in enumerate(placements):
         if (d := shard_dim(placement)) is not None:
-            sizes[d], left = divmod(sizes[d], mesh.size(i))
-            if left:
+            if sizes[d] % mesh.size(i):
                 return None
+            sizes[d] //= mesh.size(i)
     return sizes
