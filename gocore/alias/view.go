@@ -183,21 +183,27 @@ func (s *Store) CheckWrite(v *View) error {
 	return nil
 }
 
-// CheckOperand is torch's error for an elementwise op that writes to v and reads w: one is a part of the other
-// or has its elements in another order. Like torch, it only looks at views without gaps.
-func (v *View) CheckOperand(w *View) error {
-	if v.Handle != w.Handle || slices.Equal(v.Size, w.Size) && slices.Equal(v.Stride, w.Stride) && v.Offset == w.Offset && v.Type == w.Type {
+// CheckOperand is torch's error for an op that writes to v and reads w: one is a part of the other or has its
+// elements in another order; if they must be apart, also that they are the same. Like torch, it only looks at views
+// without gaps.
+func (v *View) CheckOperand(w *View, apart bool) error {
+	if v.Handle != w.Handle || !apart && v.Same(w) || v.Numel() == 0 || w.Numel() == 0 {
 		return nil
 	}
 	from, to, ok := v.block()
 	first, last, fine := w.block()
 	switch {
-	case !ok || !fine || from == to || first == last || from >= last || first >= to:
+	case !ok || !fine || first >= to || from >= last:
 		return nil
-	case from == first && to == last && slices.Equal(v.Stride, w.Stride):
+	case !apart && from == first && to == last && slices.Equal(v.Stride, w.Stride):
 		return nil
 	}
 	return errs.New(errs.Runtime, "%v", strided.ErrShared)
+}
+
+// Same reports that two views are the same elements in the same order.
+func (v *View) Same(w *View) bool {
+	return v.Handle == w.Handle && v.Offset == w.Offset && v.Type == w.Type && slices.Equal(v.Size, w.Size) && slices.Equal(v.Stride, w.Stride)
 }
 
 // block is the bytes of the storage that a view without gaps fills.

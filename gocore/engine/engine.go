@@ -64,7 +64,7 @@ type Handle = alias.Handle
 type scratch struct {
 	words []int64
 	in    []ir.ID
-	reads []alias.View // the tensor operands of an elementwise op
+	reads []alias.View // the tensor operands that must not overlap with what is written
 	dests []dest
 	dead  [256]uint64
 	slots []uint32

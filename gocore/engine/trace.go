@@ -47,6 +47,7 @@ const (
 type dest struct {
 	kind int
 	out  bool
+	once bool // where the view has an element several times, all its values are equal
 	view alias.View
 }
 
@@ -223,7 +224,7 @@ func (e *Engine) argument(r *record, t *alias.Trace, row *ops.Row, i int) error 
 		if err != nil {
 			return err
 		}
-		if row.Elementwise && !listed(row.ShapeOnly, i) {
+		if row.Checks(i) && !listed(row.ShapeOnly, i) {
 			sc.reads = append(sc.reads, v)
 		}
 		sc.words, sc.in = append(sc.words, ir.Tag(ir.KTensor, 0)), append(sc.in, id)
@@ -234,7 +235,7 @@ func (e *Engine) argument(r *record, t *alias.Trace, row *ops.Row, i int) error 
 		sc.words = append(sc.words, tag)
 		r.pos++
 		for range n {
-			id, err := e.element(r, t, listed(row.Static, i))
+			id, err := e.element(r, t, row, i)
 			if err != nil {
 				return err
 			}
@@ -252,16 +253,19 @@ func (e *Engine) argument(r *record, t *alias.Trace, row *ops.Row, i int) error 
 }
 
 // element is one member of a list argument.
-func (e *Engine) element(r *record, t *alias.Trace, bake bool) (ir.ID, error) {
+func (e *Engine) element(r *record, t *alias.Trace, row *ops.Row, i int) (ir.ID, error) {
 	switch k, _ := ir.Untag(r.w[r.pos]); k {
 	case ir.KNull:
 		r.pos++
 		return ir.None, nil
 	case ir.KTensor:
 		v := r.view()
+		if row.Checks(i) {
+			e.scratch.reads = append(e.scratch.reads, v)
+		}
 		return e.store.Read(&v)
 	}
-	return r.number(t, bake), nil
+	return r.number(t, listed(row.Static, i)), nil
 }
 
 // operand is the value of a tensor; zeros in its place where only the shape counts.
@@ -343,13 +347,15 @@ func (e *Engine) checkDest(row *ops.Row, d *dest, s *shape.Shape, k int, out []i
 	if d.kind != dispWrite {
 		return Done, nil
 	}
-	if !row.Uniform {
+	reads := e.scratch.reads
+	d.once = row.Uniform || row.Overlap == ops.Moved && len(reads) == 1 && d.view.Same(&reads[0])
+	if !d.once {
 		if err := e.store.CheckWrite(&d.view); err != nil {
 			return Failed, err
 		}
 	}
-	for i := range e.scratch.reads {
-		if err := d.view.CheckOperand(&e.scratch.reads[i]); err != nil {
+	for i := range reads {
+		if err := d.view.CheckOperand(&reads[i], row.Overlap == ops.Apart || row.Overlap == ops.ApartButSelf); err != nil {
 			return Failed, err
 		}
 	}
@@ -393,7 +399,7 @@ func (e *Engine) results(t *alias.Trace, row *ops.Row, dev int32, id ir.ID, outs
 		v := id + ir.ID(k)
 		if d.kind == dispWrite {
 			write := e.store.Write
-			if row.Uniform {
+			if d.once {
 				write = e.store.WriteUniform
 			}
 			if err := write(&d.view, t.Cast(v, d.view.Type)); err != nil {

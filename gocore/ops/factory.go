@@ -19,7 +19,7 @@ const options = "*, ScalarType? dtype=None, Layout? layout=None, Device? device=
 
 // fullRows fill a tensor with one value, or its diagonal.
 var fullRows = []Row{
-	{Name: "full", Schema: "(SymInt[] size, Scalar fill_value, " + options,
+	{Name: "full", Schema: "(SymInt[] size, Scalar fill_value, " + options, Uniform: true,
 		Infer: func(c *Ctx) error {
 			d := c.Type(2)
 			if d == dtype.Invalid {
@@ -35,7 +35,7 @@ var fullRows = []Row{
 	{Name: "scalar_tensor", Schema: "(Scalar s, " + options,
 		Infer: func(c *Ctx) error { return inferFull(c, 0, c.typeOr(1, c.DefaultFloat), nil) },
 		Lower: func(l *Lowering) { l.Return(l.As(0, l.Out(0).DType)) }},
-	{Name: "zeros", Schema: "(SymInt[] size, " + options,
+	{Name: "zeros", Schema: "(SymInt[] size, " + options, Uniform: true,
 		Infer: func(c *Ctx) error {
 			for _, n := range c.Ints(0) {
 				if n < 0 {
@@ -45,7 +45,7 @@ var fullRows = []Row{
 			return c.Return(c.typeOr(1, c.DefaultFloat), c.Ints(0)...)
 		},
 		Lower: func(l *Lowering) { l.Return(l.omitted(0)) }},
-	{Name: "ones", Schema: "(SymInt[] size, " + options,
+	{Name: "ones", Schema: "(SymInt[] size, " + options, Uniform: true,
 		Infer: func(c *Ctx) error { return inferFull(c, noArg, c.typeOr(1, c.DefaultFloat), c.Ints(0)) },
 		Lower: func(l *Lowering) { l.Return(l.B.Broadcast(one(l.B, l.Out(0).DType), l.Out(0).Dims)) }},
 	{Name: "eye", Schema: "(SymInt n, " + options, Infer: func(c *Ctx) error { return inferEye(c, c.Int(0), c.Int(0), 1) }, Lower: lowerEye},

@@ -37,9 +37,8 @@ type Row struct {
 	// Uniform marks an op whose result has equal elements: writing it to a view that has an element several
 	// times is no conflict.
 	Uniform bool
-	// Elementwise marks an op that torch runs element by element: it may write to an operand itself, and
-	// refuses to write to a part of one.
-	Elementwise bool
+	// Overlap is which operands may overlap with what the op writes.
+	Overlap Overlap
 	// Random marks an op that draws random numbers: tracing appends the key (see rng.go).
 	Random bool
 	// Internal marks a row that is not an ATen op (a step of a strided view).
@@ -47,7 +46,7 @@ type Row struct {
 }
 
 // Table is every row; the number of an op is ir.FirstRow + its place. The order is fixed by families.
-var Table = join(
+var Table = settleOverlaps(join(
 	viewRows,
 	shardingRows,
 	elementwise(pointwiseRows),
@@ -67,7 +66,7 @@ var Table = join(
 	factoryRows,
 	linalgRows,
 	compilerRows,
-)
+))
 
 var index = func() map[string]ir.Op {
 	m := make(map[string]ir.Op, len(Table))
@@ -82,7 +81,7 @@ var index = func() map[string]ir.Op {
 
 func elementwise(rows []Row) []Row {
 	for i := range rows {
-		rows[i].Elementwise = true
+		rows[i].Overlap = Aligned
 	}
 	return rows
 }

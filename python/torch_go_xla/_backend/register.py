@@ -76,15 +76,20 @@ def _overloads() -> dict[str, list[str]]:
     return by_base
 
 
+# Rows whose other forms have another name.
+_ALSO = {"_conj_physical": ("conj_physical",)}
+
+
 def _forms(name: str, row: Schema, overloads: dict[str, list[str]]) -> Iterable[tuple[str, Plan]]:
     """Yield the overloads that are another form of a row."""
     base = row.base
-    for key in overloads.get(base, ()):
-        if key != name and (made := plan.out_form(row, of(key))) is not None:
-            yield key, made
-    for key in overloads.get(base + "_", ()):
-        if (made := plan.in_place(row, of(key))) is not None:
-            yield key, made
+    for spelled in (base, *_ALSO.get(base, ())):
+        for key in overloads.get(spelled, ()):
+            if key != name and (made := plan.out_form(row, of(key))) is not None:
+                yield key, made
+        for key in overloads.get(spelled + "_", ()):
+            if (made := plan.in_place(row, of(key))) is not None:
+                yield key, made
     if base.endswith("_functional"):
         plain = base.removesuffix("_functional")
         for key in (*overloads.get(plain, ()), *overloads.get(plain + "_", ())):

@@ -154,6 +154,8 @@ def resize_(
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
     if memory_format == torch.preserve_format:
         raise RuntimeError("Unsupported memory format Preserve")
+    if memory_format is None and self.shape == tuple(size):
+        return self  # with the strides that it has
     storage = self.untyped_storage()
     elements = math.prod(size)
     offset = int(self.storage_offset())
