@@ -214,7 +214,7 @@ func (r *trial) choose(n int) int {
 func (r *trial) run() {
 	r.create()
 	for len(r.rest) > 0 {
-		switch r.choose(12) {
+		switch r.choose(13) {
 		case 0:
 			r.create()
 		case 1, 2, 3:
@@ -235,6 +235,8 @@ func (r *trial) run() {
 			} else {
 				r.release()
 			}
+		case 12:
+			r.s.Compact(0)
 		}
 	}
 	for _, x := range r.storages {

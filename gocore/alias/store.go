@@ -27,10 +27,13 @@ type Trace struct {
 	Dirty []uint32
 	// Partitions is the number of devices that SPMD spreads the graph over; 0 without SPMD.
 	Partitions int
-	gaps       int
-	epoch      uint32
-	words      words
-	operands   []ir.ID
+	// Crowded is how many nodes the graph may have before it is worth a look for those that nobody needs.
+	Crowded  int
+	gaps     int
+	epoch    uint32
+	words    words
+	operands []ir.ID
+	need     []ir.ID // scratch of Compact
 }
 
 // Store is all cells of the process. It is not safe for concurrent use.
@@ -265,6 +268,7 @@ func (t *Trace) Cut() {
 	t.Graph.Reset()
 	clear(t.Leaves)
 	t.Leaves, t.Dirty, t.gaps = t.Leaves[:0], t.Dirty[:0], 0
+	t.Crowded = 0
 	t.epoch++
 }
 

@@ -209,8 +209,8 @@ func (e *Engine) Release(handles []uint64) {
 	}
 }
 
-// idleGraph is how many nodes that no storage needs any more a graph may hold; a program whose results all
-// die unread never syncs.
+// idleGraph is how many nodes that no storage needs any more a graph may hold, at least: a program that drops
+// its results unread never syncs.
 const idleGraph = 1 << 12
 
 func (e *Engine) release(handles []uint64) {
@@ -218,8 +218,13 @@ func (e *Engine) release(handles []uint64) {
 		e.store.Release(alias.Handle(h))
 	}
 	for dev := range e.store.Devices() {
-		if t := e.store.Trace(int32(dev)); t.Graph.Len() > idleGraph && t.Idle() {
+		switch t := e.store.Trace(int32(dev)); {
+		case t.Graph.Len() <= idleGraph:
+		case t.Idle():
 			e.discard(t)
+		case t.Graph.Len() > t.Crowded:
+			e.store.Compact(int32(dev))
+			t.Crowded = idleGraph + 2*t.Graph.Len() + e.store.Live()
 		}
 	}
 }

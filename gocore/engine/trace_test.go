@@ -127,6 +127,9 @@ func TestAGraphThatNobodyNeedsIsDropped(t *testing.T) {
 			if err := e.Fetch(alias.Handle(kept[1]), unsafe.Pointer(&got), 16); err != nil || got[3] != 5.5 {
 				t.Errorf("a value that is needed is %v, error %v", got, err)
 			}
+			if longest > idleGraph+16 {
+				t.Errorf("beside a value that is needed, the graph grew to %d nodes of dead values", longest)
+			}
 			longest = 0
 		}
 	}

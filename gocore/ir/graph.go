@@ -15,6 +15,8 @@
 package ir
 
 import (
+	"slices"
+
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 )
 
@@ -224,6 +226,36 @@ func (g *Graph) Reset() {
 	clear(g.nodes) // drops the pointers to shapes
 	g.nodes, g.ins, g.attrs, g.manual, g.Loc = g.nodes[:0], g.ins[:0], g.attrs[:0], false, 0
 }
+
+// Keep drops the nodes that are not in need, a list by slot in which a value is wanted where it is not None.
+// need takes the new IDs of the nodes that stay, in their old order; a node stays with all its results. What
+// a wanted node reads must be wanted too. The graph is not empty.
+func (g *Graph) Keep(need []ID) {
+	nodes, ins, attrs := g.nodes[:1], g.ins[:0], g.attrs[:0]
+	for id := 1; id < len(g.nodes); {
+		first := id
+		n := g.nodes[id]
+		id += max(int(n.Results), 1)
+		if !slices.ContainsFunc(need[first:id], func(v ID) bool { return v != None }) {
+			continue
+		}
+		for k := first; k < id; k++ {
+			need[k] = ID(len(nodes))
+			nodes = append(nodes, g.nodes[k])
+		}
+		kept := &nodes[need[first]]
+		kept.in, kept.attr = uint32(len(ins)), uint32(len(attrs))
+		for _, in := range g.ins[n.in : n.in+uint32(n.nin)] {
+			ins = append(ins, need[in])
+		}
+		attrs = append(attrs, g.attrs[n.attr:n.attr+uint32(n.nattr)]...)
+	}
+	clear(g.nodes[len(nodes):])
+	g.nodes, g.ins, g.attrs = nodes, ins, attrs
+}
+
+// Readdress changes the first attribute word of an OpData node, which does not count for its hash.
+func (g *Graph) Readdress(id ID, place int64) { g.attrs[g.nodes[id].attr] = place }
 
 // mix folds w into h; good diffusion in a handful of cycles.
 func mix(h, w uint64) uint64 {

@@ -9,6 +9,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/sharding"
+	"github.com/torch-go-xla/torch-go-xla/gocore/strided"
 )
 
 // buffer is a device buffer that nobody computes.
@@ -91,6 +92,48 @@ func TestARepeatedStepHasTheSameKey(t *testing.T) {
 	}
 	if s.plan.Roots[0].Donor != 0 || len(s.plan.Params) != 1 {
 		t.Errorf("the step does not take over its state: %+v", s.plan.Roots)
+	}
+}
+
+func TestCompactingARecordingDoesNotChangeItsPlan(t *testing.T) {
+	s := newStep(t)
+	other, err := s.store.New(s.f4.Bytes(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := func(compact func()) (Key, int) {
+		s.store.SetDevice(s.store.Slot(other), s.f4, buffer{})
+		s.record(t, 3, 3)
+		g := &s.store.Trace(0).Graph
+		words := []int64{ir.Tag(ir.KTensor, 0), ir.Tag(ir.KTensor, 0)}
+		read := func(h alias.Handle) ir.ID {
+			v, err := s.store.Read(&alias.View{Handle: h, Type: dtype.F32, View: strided.View{Size: []int64{4}, Stride: []int64{1}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+		for range 4 { // values that nobody needs, with a leaf that is needed later
+			g.AddMulti(ir.FirstRow+101, []ir.ID{read(other), read(s.state)}, words, []*shape.Shape{s.f4, s.f4}, 0)
+			compact()
+		}
+		first := g.AddMulti(ir.FirstRow+101, []ir.ID{read(s.state), read(other)}, words, []*shape.Shape{s.f4, s.f4}, 0)
+		c, err := s.store.Cell(s.state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.store.SetPending(s.state, c, first+1)
+		compact()
+		s.build()
+		return s.plan.Key, g.Len()
+	}
+	want, all := plan(func() {})
+	got, kept := plan(func() { s.store.Compact(0) })
+	if got != want {
+		t.Errorf("the key is %v, compacted %v", want, got)
+	}
+	if all != 19 || kept != 11 {
+		t.Errorf("of %d nodes, %d are kept", all, kept)
 	}
 }
 
