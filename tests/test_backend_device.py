@@ -545,3 +545,30 @@ def test_exceptions_in_a_backward_pass(threads):
         assert x.grad.tolist() == [2, 2, 2]
     gc.collect()
     assert [r() for r in alive] == [None] * 3
+
+
+_ASKED = """
+import torch
+if {unknown}:
+    torch.__version__ = "2.99.0"
+import torch_go_xla
+
+asked = []
+guard = next(g for g in torch._C._acc.DeviceGuard.__subclasses__() if g.__module__.startswith("torch_go_xla"))
+answer = guard.type_
+guard.type_ = lambda self: asked.append(1) or answer()
+x = torch.ones(3, device="xla", requires_grad=True)
+(x * 2).sum().backward()
+assert x.grad.tolist() == [2, 2, 2]
+assert torch.autograd.grad(x.exp().sum(), x)[0].device == torch.device("xla:0")
+print("asked" if asked else "not asked")
+"""
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+def test_who_answers_for_the_device_guard(unknown):
+    """C for a torch whose guards are known; Python for others."""
+    known = not unknown and torch.__version__.startswith("2.15.")
+    code = _ASKED.format(unknown=unknown)
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120).stdout
+    assert said.split() == (["not", "asked"] if known else ["asked"])

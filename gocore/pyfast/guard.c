@@ -1,12 +1,17 @@
 //go:build pyext
 
-/* What torch's device guard asks Python: the type of its device.
+/* The device guard. torch has one of its own that asks Python for the type of the device, with the GIL, several
+ * times an op that needs a gradient: for the stream of every input and result of an autograd node. Of a torch whose
+ * guards are known, the methods that ask are replaced; of another, Python answers as fast as it can.
+ *
+ * What Python is asked: the type of its device.
  *
  * torch asks while it unwinds too, from code that may not throw, with the exception of a hook or of a custom
  * backward pass still pending; and CPython makes an error of any call that returns with an exception pending, so
  * that the process would end. The answer to such a call carries the exception: torch lets go of the answer
  * before it looks for the exception, and the carrier's end makes it pending again. */
 #include <stddef.h>
+#include <string.h>
 
 #include "pyfast.h"
 
@@ -83,4 +88,73 @@ PyObject *tgx_device_type(PyObject *module, PyObject *args) {
   d->carrier = Py_NewRef(carrier);
   d->vectorcall = device_type_call;
   return (PyObject *)d;
+}
+
+/* ---- methods in C ---- */
+
+/* c10::Device and c10::Stream, which are passed and returned in registers as these are. */
+typedef struct {
+  int8_t type, index;
+} c10_device;
+typedef struct {
+  c10_device device;
+  int64_t id;
+} c10_stream;
+
+/* The virtual functions of c10::impl::DeviceGuardImplInterface of torch 2.15, as the Itanium C++ ABI orders them;
+ * those that ask for the type by name. */
+enum { TYPE = 0, EXCHANGE_DEVICE = 1, GET_DEVICE = 2, GET_STREAM = 5, EXCHANGE_STREAM = 9, FUNCTIONS = 26 };
+enum { BEFORE_FUNCTIONS = 2 }; /* words of a table before the first: the offset to the top, the type's description */
+
+static c10_device this_device(void) { return (c10_device){(int8_t)tgx_shim.xla, 0}; }
+
+static int8_t guard_type(const void *guard) {
+  (void)guard;
+  return (int8_t)tgx_shim.xla;
+}
+
+static c10_device guard_get_device(const void *guard) {
+  (void)guard;
+  return this_device();
+}
+
+static c10_device guard_exchange_device(const void *guard, c10_device device) {
+  (void)guard, (void)device;
+  return this_device();
+}
+
+static c10_stream guard_get_stream(const void *guard, c10_device device) {
+  (void)guard, (void)device;
+  return (c10_stream){this_device(), 0};
+}
+
+static c10_stream guard_exchange_stream(const void *guard, c10_stream stream) {
+  (void)guard, (void)stream;
+  return (c10_stream){this_device(), 0};
+}
+
+/* What the guard itself says, before it is changed, is what ours say. */
+static bool guard_agrees(const void *guard, void *const *functions) {
+  if (((int8_t(*)(const void *))functions[TYPE])(guard) != tgx_shim.xla) return false;
+  c10_device here = ((c10_device(*)(const void *))functions[GET_DEVICE])(guard);
+  if (here.type != tgx_shim.xla || here.index != 0) return false;
+  c10_stream stream = ((c10_stream(*)(const void *, c10_device))functions[GET_STREAM])(guard, here);
+  return stream.device.type == here.type && stream.device.index == here.index && stream.id == 0;
+}
+
+PyObject *tgx_answer_for_guard(PyObject *module, PyObject *unused) {
+  static void *table[BEFORE_FUNCTIONS + FUNCTIONS]; /* the guard lives as long as the process */
+  (void)module, (void)unused;
+  void **registry = tgx_shim_symbol("_ZN3c104impl26device_guard_impl_registryE");
+  void ***guard = registry ? registry[tgx_shim.xla] : NULL;
+  if (guard == NULL || !guard_agrees(guard, *guard)) Py_RETURN_FALSE;
+  memcpy(table, *guard - BEFORE_FUNCTIONS, sizeof table);
+  void **functions = table + BEFORE_FUNCTIONS;
+  functions[TYPE] = (void *)guard_type;
+  functions[EXCHANGE_DEVICE] = (void *)guard_exchange_device;
+  functions[GET_DEVICE] = (void *)guard_get_device;
+  functions[GET_STREAM] = (void *)guard_get_stream;
+  functions[EXCHANGE_STREAM] = (void *)guard_exchange_stream;
+  *guard = functions;
+  Py_RETURN_TRUE;
 }

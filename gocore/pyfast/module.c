@@ -297,6 +297,8 @@ static PyMethodDef methods[] = {
      "add_shortcut(object, kernel or callable, kernel for a number or None, operands, rank or -1) -> bool"},
     {"shortcuts_taken", tgx_shortcuts_taken, METH_NOARGS, "shortcuts_taken() -> int: calls past torch's dispatcher"},
     {"device_type", tgx_device_type, METH_VARARGS, "device_type(type, class) -> what a device guard has as type_"},
+    {"answer_for_guard", tgx_answer_for_guard, METH_NOARGS,
+     "answer_for_guard() -> bool: C in place of Python answers for the registered device guard of torch 2.15"},
     {"handle", fast_handle, METH_O, "handle(tensor) -> int"},
     {"is_full", fast_is_full, METH_O, "is_full(tensor) -> bool: contiguous and the whole of its storage"},
     {"new_tensor", fast_new_tensor, METH_VARARGS, "new_tensor(handle, scalar_type, device, sizes, strides=None)"},

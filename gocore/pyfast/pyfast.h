@@ -8,7 +8,7 @@
  *   kernel.c    one callable object per ATen overload: binds, encodes, traces, builds the results
  *   views.c     kernels that only make another view of a storage; no Python and no core call
  *   shortcut.c  methods and functions of torch that lead to a kernel without torch's dispatcher
- *   guard.c     what torch's device guard asks
+ *   guard.c     torch's device guard, and what it asks Python
  *   location.c  the Python line that called an op
  *   module.c    the CPython module _goxlafast
  *
@@ -236,6 +236,9 @@ int tgx_bump_version(PyObject *tensor);
 
 /* device_type(type, subclass of its class with attributes) -> function for the guard's attribute type_ */
 PyObject *tgx_device_type(PyObject *module, PyObject *args);
+/* answer_for_guard() -> bool: takes over what the guard that is registered asks Python; only for a torch whose
+ * guards are known. False where this one answers otherwise than expected. */
+PyObject *tgx_answer_for_guard(PyObject *module, PyObject *unused);
 
 /* ---- kernel.c, location.c, views.c ---- */
 

@@ -20,6 +20,9 @@ from .core import native, scalar_type
 
 WORKS_WITH = "torch_go_xla works with torch 2.14 and newer; 2.15 is the one it is tested with"
 
+# Versions of torch whose device guards have the methods that gocore/pyfast/guard.c replaces, in their places.
+_KNOWN_GUARDS = (["2", "15"],)
+
 
 def check_torch() -> None:
     """Raise ImportError where this torch, or another backend in the process, leaves no room for the device."""
@@ -67,6 +70,8 @@ def _register_hooks() -> None:
 
     acc.register_python_privateuseone_hook(Hooks())
     acc.register_python_privateuseone_device_guard(Guard())
+    if torch.__version__.split(".")[:2] in _KNOWN_GUARDS:
+        native().fast.answer_for_guard()
 
 
 # ---- methods ----
