@@ -68,8 +68,9 @@ type Cell struct {
 	Bytes int64
 	// Value is the node of a Pending cell; of a Device cell, its leaf in the current graph or None.
 	Value ir.ID
-	// Origin is the leaf that held the storage's buffer before the first write of this graph, or None:
-	// the buffer that the new value may take over.
+	// Origin is the leaf that held the storage's buffer before the first write of this graph: the buffer that
+	// the new value may take over. It is the node of zeros that a new storage began with, if the graph has
+	// written it since, and else None.
 	Origin ir.ID
 	// Dev is the device index.
 	Dev int32

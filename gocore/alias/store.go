@@ -160,9 +160,15 @@ func (s *Store) SetPending(h Handle, c *Cell, v ir.ID) {
 	t := &s.traces[c.Dev]
 	origin := ir.None
 	if c.Epoch == t.epoch {
-		if c.State == Device {
+		switch {
+		case c.State == Device:
 			origin = c.Value
-		} else {
+		case c.State == Pending && c.Origin == ir.None && t.Partitions == 0 && t.Graph.At(c.Value).Op == ir.OpZeros:
+			origin = c.Value
+			t.Dirty[c.dirty-1] = 0 // it is dirty from here on, as if it had held a buffer
+			c.dirty = 0
+			t.gaps++
+		default:
 			origin = c.Origin
 		}
 	}
@@ -220,7 +226,9 @@ func (s *Store) LeafOf(h Handle) ir.ID {
 	case Device:
 		return c.Value
 	case Pending:
-		return c.Origin
+		if s.traces[c.Dev].Graph.At(c.Origin).Op == ir.OpData {
+			return c.Origin
+		}
 	}
 	return ir.None
 }
@@ -254,6 +262,13 @@ func (t *Trace) AddLeaf(sh *shape.Shape, buf Buffer) ir.ID {
 	id := t.Graph.Add(ir.OpData, nil, words, sh, flags)
 	t.Leaves = append(t.Leaves, Leaf{id, buf})
 	return id
+}
+
+// Ground makes a leaf of a node without operands, whose value is in a buffer.
+func (t *Trace) Ground(id ir.ID, buf Buffer) {
+	buf.Retain()
+	t.Graph.Ground(id, int64(len(t.Leaves)))
+	t.Leaves = append(t.Leaves, Leaf{id, buf})
 }
 
 // Epoch is the number of the graph being recorded; it changes when the graph is cut.

@@ -268,7 +268,7 @@ func (t *Trace) steps(x ir.ID, steps []strided.Step) ir.ID {
 func (t *Trace) step(x ir.ID, st *strided.Step) ir.ID {
 	g := &t.Graph
 	d := g.Shape(x).DType
-	if st.Kind == strided.Empty {
+	if st.Kind == strided.Empty || g.At(x).Op == ir.OpZeros {
 		return t.Zeros(d, st.Dims)
 	}
 	if st.Kind == strided.Slice && unit(st.Strides) && t.stored(x) {

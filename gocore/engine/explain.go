@@ -52,11 +52,17 @@ type history struct {
 	log    []Compilation
 }
 
+// argument is behind a number that is an argument of the program, in the text of a graph.
+const argument = " (argument"
+
 // explain notes that the plan is lowered anew, and how it differs from the earlier graph nearest to it.
 func (h *history) explain(p *lazy.Plan, d *runtime.Device, step int64, where func(int32) string) {
 	now := lowered{key: p.Key, step: step}
 	text := strings.Split(strings.TrimSuffix(printPlan(p), "\n"), "\n")
 	for i, l := range text {
+		if head, rest, ok := strings.Cut(l, argument); ok { // its value does not matter
+			l = head[:strings.LastIndexByte(head, ' ')] + argument + rest
+		}
 		if len(l) > longestLine {
 			l = l[:longestLine] + "…"
 		}

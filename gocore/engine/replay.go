@@ -115,6 +115,7 @@ func (e *Engine) Capture(args, outs []int64, state bool) (Captured, error) {
 			slots = append(slots, slot)
 		}
 	}
+	e.ground(d, t, slots)
 	e.plan.Build(e.store, t, slots)
 	if len(e.plan.Roots) == 0 || slices.Contains(e.plan.Given, true) {
 		return Captured{}, nil

@@ -83,6 +83,7 @@ func (e *Engine) cut(d *runtime.Device) error {
 // an op cannot be lowered, which is the error, it does without the storages that depend on it, and returns
 // the others.
 func (e *Engine) prepare(d *runtime.Device, t *alias.Trace, slots []uint32) (rest []uint32, p *program, first error) {
+	e.ground(d, t, slots)
 	for {
 		start := time.Now()
 		e.plan.Build(e.store, t, slots)
@@ -97,6 +98,24 @@ func (e *Engine) prepare(d *runtime.Device, t *alias.Trace, slots []uint32) (res
 		}
 		slots = e.poison(t, slots, err)
 		first = cmp.Or(first, err)
+	}
+}
+
+// ground gives buffers to the zeros that new storages began with and that this graph has written since, as an
+// optimizer does with its states in the first step: the graph is then the one of all later steps, which find
+// the storages with a buffer. Where that fails the zeros stay part of the program.
+func (e *Engine) ground(d *runtime.Device, t *alias.Trace, slots []uint32) {
+	for _, slot := range slots {
+		c := e.store.At(slot)
+		if c.Origin == ir.None || t.Graph.At(c.Origin).Op != ir.OpZeros || t.Graph.Shape(c.Origin) != c.Shape {
+			continue
+		}
+		buf, err := d.Zeros(c.Shape)
+		if err != nil {
+			return
+		}
+		t.Ground(c.Origin, buf)
+		buf.Release()
 	}
 }
 

@@ -63,6 +63,11 @@ type record struct {
 	dev int32 // of the tensors seen so far, -1 for none
 }
 
+var (
+	opZero, _  = ops.Lookup("zero")
+	opZeros, _ = ops.Lookup("zeros")
+)
+
 // Trace records one op: words as described in the wire format of the kernels (see ir.Kind), results in
 // out. In steady state it allocates nothing.
 func (e *Engine) Trace(w, out []int64) (Status, error) {
@@ -134,7 +139,9 @@ func (e *Engine) trace(w, out []int64) (Status, error) {
 	}
 	op := ir.FirstRow + ir.Op(w[recRow])
 	var id ir.ID
-	if len(outs) == 1 {
+	if op == opZero || op == opZeros { // the same as what a storage holds that was never written
+		id = t.Zeros(outs[0].DType, outs[0].Dims)
+	} else if len(outs) == 1 {
 		id = t.Graph.Add(op, sc.in, sc.words, outs[0], 0)
 	} else if len(outs) > 1 {
 		id = t.Graph.AddMulti(op, sc.in, sc.words, outs)

@@ -254,6 +254,15 @@ func (g *Graph) Keep(need []ID) {
 	g.nodes, g.ins, g.attrs = nodes, ins, attrs
 }
 
+// Ground makes a node without operands a leaf: the buffer in a place.
+func (g *Graph) Ground(id ID, place int64) {
+	n := &g.nodes[id]
+	n.Op, n.Flags = OpData, 0
+	n.Hash = mix(uint64(OpData)<<8, n.Shape.Hash)
+	n.attr, n.nattr = uint32(len(g.attrs)), 1
+	g.attrs = append(g.attrs, place)
+}
+
 // Readdress changes the first attribute word of an OpData node, which does not count for its hash.
 func (g *Graph) Readdress(id ID, place int64) { g.attrs[g.nodes[id].attr] = place }
 

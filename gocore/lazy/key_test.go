@@ -108,8 +108,11 @@ func variation(t *testing.T, vary string) *Plan {
 		h := r.fresh(r.op(opB, r.read(x)))
 		r.s.Release(h)
 	}
+	if vary == "when it was read" {
+		r.read(y)
+	}
 	a, b := r.read(x), r.read(y)
-	if vary == "order of operands" {
+	if vary == "which storage" {
 		a, b = b, a
 	}
 	op := opA
@@ -117,6 +120,11 @@ func variation(t *testing.T, vary string) *Plan {
 		op = opB
 	}
 	sum := r.op(op, a, b)
+	if vary == "order of operands" {
+		sum = r.op(opA, b, sum)
+	} else {
+		sum = r.op(opA, sum, b)
+	}
 	number := ir.Number{Type: dtype.F64, F: 0.1}
 	if vary == "value of a number" {
 		number.F = 0.2
@@ -141,7 +149,7 @@ func variation(t *testing.T, vary string) *Plan {
 
 func TestKeys(t *testing.T) {
 	key := variation(t, "").Key
-	for _, same := range []string{"", "value of a number", "what is not needed", "the same result twice"} {
+	for _, same := range []string{"", "value of a number", "what is not needed", "when it was read", "which storage", "the same result twice"} {
 		if got := variation(t, same).Key; got != key {
 			t.Errorf("%q changes the key", same)
 		}

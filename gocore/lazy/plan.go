@@ -35,7 +35,7 @@ type Root struct {
 // Plan is what one sync computes. It is good until the trace is cut. Reuse one for no allocation.
 type Plan struct {
 	Trace *alias.Trace
-	// Nodes are the needed nodes in topological order.
+	// Nodes are the needed nodes in topological order, each leaf before its first user.
 	Nodes []ir.ID
 	// Roots are the results to compute, without repetition and without leaves.
 	Roots []Root
@@ -49,7 +49,7 @@ type Plan struct {
 	Scalars []ir.ID
 	Key     Key
 
-	local  []int32 // by slot: local number + 1 of a needed node, or 0
+	local  []int32 // by slot: local number + 1 of a needed node, or 0; while planning, needed
 	param  []int32 // by place in Trace.Leaves: parameter + 1, or 0
 	rootOf map[ir.ID]int32
 }
@@ -141,12 +141,15 @@ func (p *Plan) leafSharding(g *ir.Graph, id ir.ID) *sharding.Sharding {
 	return p.Trace.Leaves[g.Attr(id)[0]].Buf.Sharding()
 }
 
-// mark sets local[] to 1 for every slot that a root needs. Slots are in topological order, so that one
+// needed is local[] of a slot that is needed and has no number yet.
+const needed = -1
+
+// mark sets local[] to needed for every slot that a root needs. Slots are in topological order, so that one
 // pass from the last root down suffices.
 func (p *Plan) mark(g *ir.Graph) {
 	last := ir.None
 	for _, r := range p.Roots {
-		p.local[r.ID] = 1
+		p.local[r.ID] = needed
 		last = max(last, r.ID)
 	}
 	for id := last; id > ir.None; id-- {
@@ -154,39 +157,60 @@ func (p *Plan) mark(g *ir.Graph) {
 			continue
 		}
 		if prod := g.Producer(id); prod != id {
-			p.local[prod] = 1
+			p.local[prod] = needed
 			continue
 		}
 		for _, in := range g.In(id) {
 			if in != ir.None {
-				p.local[in] = 1
+				p.local[in] = needed
 			}
 		}
 	}
 }
 
-// number lists the needed nodes and gives parameters and scalars their order.
+// number lists the needed nodes and gives parameters and scalars their order. A leaf comes before its first
+// user, wherever it was recorded: when a storage was made does not change the program.
 func (p *Plan) number(g *ir.Graph) {
 	for id := ir.ID(1); int(id) < g.Len(); id++ {
 		if p.local[id] == 0 {
 			continue
 		}
-		n := g.At(id)
-		switch {
-		case n.Op == ir.OpResult:
+		switch n := g.At(id); n.Op {
+		case ir.OpData, ir.OpScalar:
+			continue
+		case ir.OpResult:
 			p.local[id] = 0 // addressed by its producer
 			continue
-		case n.Op == ir.OpData:
-			place := g.Attr(id)[0]
-			p.Params = append(p.Params, int32(place))
-			p.param[place] = int32(len(p.Params))
-			p.Given = append(p.Given, p.Trace.Leaves[place].Buf.Donating())
-		case n.Op == ir.OpScalar && n.Flags&ir.Param != 0:
-			p.Scalars = append(p.Scalars, id)
+		}
+		for _, in := range g.In(id) {
+			p.leaf(g, in)
 		}
 		p.Nodes = append(p.Nodes, id)
 		p.local[id] = int32(len(p.Nodes))
 	}
+	for _, r := range p.Roots {
+		p.leaf(g, r.ID)
+	}
+}
+
+// leaf numbers a value that is a leaf, at its first use.
+func (p *Plan) leaf(g *ir.Graph, id ir.ID) {
+	if id == ir.None || p.local[id] != needed {
+		return
+	}
+	switch n := g.At(id); {
+	case n.Op == ir.OpData:
+		place := g.Attr(id)[0]
+		p.Params = append(p.Params, int32(place))
+		p.param[place] = int32(len(p.Params))
+		p.Given = append(p.Given, p.Trace.Leaves[place].Buf.Donating())
+	case n.Op != ir.OpScalar:
+		return
+	case n.Flags&ir.Param != 0:
+		p.Scalars = append(p.Scalars, id)
+	}
+	p.Nodes = append(p.Nodes, id)
+	p.local[id] = int32(len(p.Nodes))
 }
 
 // donors turns the origin leaf of each root into a parameter, where the result fits the buffer and the
@@ -197,7 +221,7 @@ func (p *Plan) donors(s *alias.Store, t *alias.Trace, slots []uint32) {
 		r := &p.Roots[i]
 		origin := ir.ID(r.Donor)
 		r.Donor = -1
-		if origin == ir.None || g.Shape(origin) != g.Shape(r.ID) {
+		if origin == ir.None || g.At(origin).Op != ir.OpData || g.Shape(origin) != g.Shape(r.ID) {
 			continue
 		}
 		place := g.Attr(origin)[0]

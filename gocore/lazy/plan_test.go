@@ -114,10 +114,10 @@ func TestCompactingARecordingDoesNotChangeItsPlan(t *testing.T) {
 			return v
 		}
 		for range 4 { // values that nobody needs, with a leaf that is needed later
-			g.AddMulti(ir.FirstRow+101, []ir.ID{read(other), read(s.state)}, words, []*shape.Shape{s.f4, s.f4}, 0)
+			g.AddMulti(ir.FirstRow+101, []ir.ID{read(other), read(s.state)}, words, []*shape.Shape{s.f4, s.f4})
 			compact()
 		}
-		first := g.AddMulti(ir.FirstRow+101, []ir.ID{read(s.state), read(other)}, words, []*shape.Shape{s.f4, s.f4}, 0)
+		first := g.AddMulti(ir.FirstRow+101, []ir.ID{read(s.state), read(other)}, words, []*shape.Shape{s.f4, s.f4})
 		c, err := s.store.Cell(s.state)
 		if err != nil {
 			t.Fatal(err)

@@ -55,6 +55,12 @@ func (d *Device) Borrow(src unsafe.Pointer, s *shape.Shape, done func()) (*Buffe
 	return b, nil
 }
 
+// Zeros is an array of zeros. The caller owns the reference.
+func (d *Device) Zeros(s *shape.Shape) (*Buffer, error) {
+	room := make([]byte, max(s.Bytes(), 1))
+	return d.Upload(unsafe.Pointer(&room[0]), s, nil)
+}
+
 func (d *Device) upload(s *shape.Shape, sh *sharding.Sharding, send func(b *Buffer, k int) error) (*Buffer, error) {
 	b := newBuffer(d, s, sh, nil, 1)
 	for k := range b.parts {

@@ -14,7 +14,7 @@ import os
 
 import torch
 
-from . import core, device, dlpack, mixed, register, special, storage
+from . import core, device, dlpack, mixed, optim, register, special, storage
 from .core import Core, native
 from .errors import BY_KIND
 
@@ -59,6 +59,7 @@ def install(implementation: Core) -> None:
     register.register(native().op_table())
     storage.install()
     dlpack.install()
+    optim.install()
     device.add_methods()
     device.adjust_torch()
     _installed = True

@@ -1,0 +1,84 @@
+"""A training loop is one program from its first step on, and computes what torch's CPU does."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import torch_go_xla
+import torch_go_xla.debug.metrics as met
+
+
+def _losses(model, optimizer, device, width):
+    torch.manual_seed(1)
+    x, y = torch.randn(8, width).to(device), torch.randint(0, 3, (8,)).to(device)
+    for _ in range(4):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        if device == "xla":
+            torch_go_xla.sync()
+        yield loss.item()
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("SGD", {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
+        ("SGD", {"momentum": 0.9, "maximize": True, "foreach": False}),
+        ("Adam", {"amsgrad": True, "foreach": False}),
+        ("AdamW", {"capturable": True}),
+        ("AdamW", {"fused": True}),
+        ("RMSprop", {"momentum": 0.5}),
+        ("Adagrad", {}),
+    ],
+    ids=str,
+)
+def test_the_first_step_is_the_program_of_all(kind, options):
+    width = 5 + len(str(options)) + len(kind)  # a program of its own for each case
+    torch.manual_seed(0)
+    reference = nn.Sequential(nn.Linear(width, 4), nn.Tanh(), nn.Linear(4, 3))
+    model = copy.deepcopy(reference).to("xla")
+    ours = getattr(torch.optim, kind)(model.parameters(), lr=0.01, **options)
+    cpu = {k: v for k, v in options.items() if k != "capturable"}
+    theirs = getattr(torch.optim, kind)(reference.parameters(), lr=0.01, **cpu)
+    torch_go_xla.sync()
+    before = met.counter_value("UncachedCompile") or 0
+    got = list(_losses(model, ours, "xla", width))
+    assert met.counter_value("UncachedCompile") - before == 1
+    assert got == pytest.approx(list(_losses(reference, theirs, "cpu", width)), rel=1e-4)
+    for p, q in zip(model.parameters(), reference.parameters(), strict=True):
+        torch.testing.assert_close(p.cpu(), q)
+        mine, other = ours.state[p], theirs.state[q]
+        assert set(mine) == set(other)
+        for name, value in other.items():
+            torch.testing.assert_close(torch.as_tensor(mine[name]).cpu(), torch.as_tensor(value), msg=name)
+
+
+def test_momentum_with_dampening_begins_with_the_gradient():
+    p = nn.Parameter(torch.ones(2, device="xla"))
+    optimizer = torch.optim.SGD([p], lr=1.0, momentum=0.9, dampening=0.5)
+    (p * torch.tensor([2.0, 3.0], device="xla")).sum().backward()
+    optimizer.step()
+    assert optimizer.state[p]["momentum_buffer"].tolist() == [2, 3]
+
+
+def test_zeros_that_are_read_and_written_in_one_step():
+    x = torch.zeros(2, 3, device="xla")
+    before, other = x + 1, torch.zeros(2, 3, device="xla")
+    rows = x.t()
+    x.add_(2)
+    other.copy_(rows.t())
+    rows[1].mul_(5)
+    kept = torch.zeros(4, device="xla")
+    torch_go_xla.sync()
+    assert before.tolist() == [[1, 1, 1], [1, 1, 1]]
+    assert x.tolist() == [[2, 10, 2], [2, 10, 2]]
+    assert other.tolist() == [[2, 2, 2], [2, 2, 2]]
+    assert kept.tolist() == [0, 0, 0, 0]
+    x.zero_()
+    x[0].add_(1)
+    assert x.tolist() == [[1, 1, 1], [0, 0, 0]]
