@@ -45,7 +45,7 @@ def test_the_first_step_is_the_program_of_all(kind, options):
     ours = getattr(torch.optim, kind)(model.parameters(), lr=0.01, **options)
     cpu = {k: v for k, v in options.items() if k != "capturable"}
     theirs = getattr(torch.optim, kind)(reference.parameters(), lr=0.01, **cpu)
-    torch_go_xla.sync()
+    torch_go_xla.sync(wait=True)  # the counter counts compilations that are done
     before = met.counter_value("UncachedCompile") or 0
     got = list(_losses(model, ours, "xla", width))
     assert met.counter_value("UncachedCompile") - before == 1
