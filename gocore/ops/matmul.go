@@ -52,7 +52,7 @@ var matmulRows = join(
 			Infer: func(c *Ctx) error { return inferAddMM(c, c.In(1).DType) },
 			Lower: lowerAddMMActivation},
 	},
-	vectorProductRows, scaledProductRows,
+	vectorProductRows, scaledProductRows, groupedProductRows,
 )
 
 var vectorProductRows = []Row{

@@ -3,6 +3,7 @@ package ops
 import (
 	"math"
 
+	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 )
@@ -121,7 +122,7 @@ func inferHistc(c *Ctx) error {
 	s, bins := c.In(0), c.Int(1)
 	lo, hi := numberOr(&c.Args, 2, 0).Float(), numberOr(&c.Args, 3, 0).Float()
 	switch {
-	case !floats.has(s.DType):
+	case !floats.has(s.DType) && !s.DType.IsInt(): // integers as on CUDA: mixtures of experts count with them
 		return unimplemented("histogram_cpu", s.DType)
 	case bins <= 0:
 		return errs.New(errs.Runtime, "torch.histogram(): bins must be > 0, but got %d for dimension 0", bins)
@@ -142,8 +143,11 @@ func lowerHistc(l *Lowering) {
 		l.Return(l.omitted(0))
 		return
 	}
-	x := b.Reshape(l.As(0, l.Out(0).DType.Accumulate()), []int64{n})
-	d := x.DType()
+	d := l.Out(0).DType.Accumulate()
+	if d.IsInt() {
+		d = dtype.F64
+	}
+	x := b.Reshape(l.As(0, d), []int64{n})
 	lo, hi := l.As(2, d), l.As(3, d)
 	if numberOr(&l.Args, 2, 0).Float() == numberOr(&l.Args, 3, 0).Float() {
 		lo, hi = b.ReduceMin(x, []int64{0}), b.ReduceMax(x, []int64{0})
