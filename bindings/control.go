@@ -33,6 +33,12 @@ func ConfigTable() string { return engine.ConfigTableJSON() }
 // Configure sets a variable of the config table.
 func Configure(name, value string) (bool, error) { return ok(engine.Default.Configure(name, value)) }
 
+// SetPrecision sets the operand precision of matrix products and convolutions: "default", "high" or "highest".
+func SetPrecision(name string) (bool, error) { return ok(engine.Default.SetPrecision(name)) }
+
+// Precision returns what SetPrecision set.
+func Precision() string { return engine.Default.Precision() }
+
 // SetDefaultDtype follows torch.set_default_dtype; code is the number of the c10::ScalarType.
 func SetDefaultDtype(code int64) (bool, error) { return ok(engine.Default.SetDefaultFloat(int(code))) }
 
@@ -93,4 +99,27 @@ func RandomKey(dev int64) (int64, error) {
 func RandomDraws(dev int64) (int64, error) {
 	_, draws, err := engine.Default.RandomState(int(dev))
 	return number(draws, err)
+}
+
+// Placeholder makes a storage stand for an argument of a function that is being traced: torchType is the number
+// of its c10::ScalarType, its ndim sizes are int64 words at dims.
+func Placeholder(handle, torchType, dims, ndim int64) (bool, error) {
+	return ok(engine.Default.Placeholder(handle, int(torchType), words(dims, ndim)))
+}
+
+// Function keeps what is recorded of the m storages at outs, as a function of the n storages at args, for ops
+// of control flow, and returns its name.
+func Function(args, n, outs, m int64) (string, error) {
+	return text(engine.Default.Function(words(args, n), words(outs, m)))
+}
+
+// Export returns what is recorded of the m storages at outs, as a function of the n storages at args, as a
+// StableHLO module.
+func Export(args, n, outs, m int64) (string, error) {
+	return text(engine.Default.Export(words(args, n), words(outs, m)))
+}
+
+// LoadProgram compiles a StableHLO module for Replay and returns its number; see engine.Engine.LoadProgram.
+func LoadProgram(dev int64, module, signature string) (int64, error) {
+	return number(engine.Default.LoadProgram(int(dev), module, signature))
 }

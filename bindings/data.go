@@ -21,6 +21,15 @@ func Borrow(handle, addr, torchType, dims, ndim int64) (int64, error) {
 // Returned gives a JSON list of the numbers of borrowed arrays that are free for other use, each once.
 func Returned() string { return engine.Default.ReturnedJSON() }
 
+// Place makes a storage of the dense array at an address and returns its handle; see Upload.
+func Place(addr, torchType, dims, ndim, dev int64) (int64, error) {
+	h, err := engine.Default.Place(pointer(addr), int(torchType), words(dims, ndim), int32(dev))
+	return number(int64(h), err)
+}
+
+// Free frees a storage that Place or Replay made, of which no tensor was made.
+func Free(handle int64) { engine.Default.Release([]uint64{uint64(handle)}) }
+
 // Ready waits, for ms milliseconds at most, until the value of a storage is computed, after a sync if it
 // is pending, and reports whether it is. A failure of the computation is reported by Fetch.
 func Ready(handle, ms int64) (bool, error) {

@@ -9,6 +9,7 @@ package engine
 
 import (
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -24,6 +25,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
 	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
+	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 	"github.com/torch-go-xla/torch-go-xla/gocore/torchcpu"
 	"github.com/torch-go-xla/torch-go-xla/pjrt"
 )
@@ -48,6 +50,7 @@ type Engine struct {
 	watched   []*program // with a reference each
 	replays   replays
 	loans     loans
+	precision stablehlo.Precision // of matrix products and convolutions
 	// Run identifies the process in dumps and profiles.
 	Run uuid.UUID
 	// TakeDead fills dst with handles of storages that died and returns their number; the kernels'
@@ -132,6 +135,7 @@ func (e *Engine) use(client *runtime.Client) {
 	e.devices.Store(&client.Devices)
 	e.seeds = make([]seed, n)
 	e.cache = newCache()
+	e.ctx.Functions = make(map[string]*stablehlo.Function)
 	if e.ctx.DefaultFloat == dtype.Invalid {
 		e.ctx.DefaultFloat = dtype.F32
 	}
@@ -185,6 +189,26 @@ func (e *Engine) SetDefaultFloat(torchCode int) error {
 	e.ctx.DefaultFloat = d
 	e.mu.Unlock()
 	return nil
+}
+
+// SetPrecision sets the operand precision of the matrix products and convolutions of programs that are lowered
+// from now on: "default", "high" or "highest".
+func (e *Engine) SetPrecision(name string) error {
+	p, ok := stablehlo.ParsePrecision(name)
+	if !ok {
+		return errs.New(errs.Value, "precision %q: want default, high or highest", name)
+	}
+	e.mu.Lock()
+	e.precision = p
+	e.mu.Unlock()
+	return nil
+}
+
+// Precision is the name of what SetPrecision set.
+func (e *Engine) Precision() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return strings.ToLower(e.precision.String())
 }
 
 // Alloc makes a storage of a number of bytes, not yet written.

@@ -44,6 +44,9 @@ func (e *Engine) SyncSome(handles []int64) error {
 
 func (e *Engine) cutSome(d *runtime.Device, slots []uint32) error {
 	t := e.store.Trace(d.Index)
+	if slots = e.withhold(t, slots); len(slots) == 0 {
+		return nil
+	}
 	syncs.Add(1)
 	slots, p, err := e.prepare(d, t, slots)
 	var l *runtime.Launch

@@ -125,14 +125,18 @@ func (e *Engine) Capture(args, outs []int64, state bool) (Captured, error) {
 	}
 	r.program.retain()
 	e.connect(r, t, arguments, made, slots)
-	s := &e.replays
+	captures.Add(1)
+	return Captured{e.replays.add(r), r.digest()}, nil
+}
+
+// add numbers a replay.
+func (s *replays) add(r *replay) int64 {
 	if s.held == nil {
 		s.held = make(map[int64]*replay)
 	}
 	s.last++
 	s.held[s.last] = r
-	captures.Add(1)
-	return Captured{s.last, r.digest()}, nil
+	return s.last
 }
 
 // handles checks the handles of storages that a capture names.
@@ -332,6 +336,8 @@ func (e *Engine) fits(r *replay, cells []alias.Handle) (bool, error) {
 		case need.shape == nil:
 		case c.Err != nil:
 			return false, c.Err
+		case c.State == alias.Device && c.Buf == placeholder{}:
+			return false, nil // recorded as part of the function being traced
 		case c.State != alias.Device || c.Shape != need.shape || c.Buf.Sharding() != need.sharding || c.Buf.Donating():
 			return false, nil
 		}

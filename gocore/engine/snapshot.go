@@ -93,7 +93,10 @@ func (e *Engine) owned(h alias.Handle) (*runtime.Buffer, error) {
 	if c.State != alias.Device {
 		return nil, c.Err
 	}
-	b := c.Buf.(*runtime.Buffer)
+	b, ok := c.Buf.(*runtime.Buffer)
+	if !ok {
+		return nil, errPlaceholder
+	}
 	b.Retain()
 	return b, nil
 }

@@ -61,6 +61,7 @@ func (e *Engine) cut(d *runtime.Device) error {
 		}
 	}
 	e.scratch.slots = slots
+	slots = e.withhold(t, slots)
 	if len(slots) == 0 {
 		e.discard(t)
 		return nil
@@ -151,7 +152,8 @@ func (e *Engine) program(d *runtime.Device) (*program, error) {
 }
 
 func (e *Engine) options() lower.Options {
-	return lower.Options{TorchKernels: e.torchKernels, Locations: config.On("XLA_IR_DEBUG"), Where: e.Where}
+	return lower.Options{Precision: e.precision, TorchKernels: e.torchKernels, Functions: e.ctx.Functions,
+		Locations: config.On("XLA_IR_DEBUG"), Where: e.Where}
 }
 
 // launch makes the execution of a program with the plan's buffers and numbers. It takes over the

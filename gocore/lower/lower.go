@@ -32,6 +32,8 @@ type Options struct {
 	Locations bool
 	// Where gives the text of a source location; nil for none.
 	Where func(loc int32) string
+	// Functions are those that control flow calls, by name.
+	Functions map[string]*stablehlo.Function
 }
 
 // Program is a module with what a caller needs to run it.
@@ -71,6 +73,7 @@ type lowering struct {
 	args   map[argKey]stablehlo.Value
 
 	local    *stablehlo.Marking
+	fixed    bool                                // numbers are part of the module
 	inside   bool                                // the node being lowered computes with local values
 	entered  map[stablehlo.Value]stablehlo.Value // values that are the same on every device, as local ones
 	channels int64
@@ -83,10 +86,8 @@ type argKey struct {
 
 // Lower emits the module of a plan. The error is a Failure if it is that of one node.
 func Lower(p *lazy.Plan, o Options) (*Program, error) {
-	g := &p.Trace.Graph
-	w := &lowering{b: stablehlo.NewModule("step_" + p.Key.String()), plan: p, graph: g,
-		vals: make([]stablehlo.Value, g.Len()), order: make(map[ir.ID]int64, len(p.Scalars)),
-		args: make(map[argKey]stablehlo.Value), entered: make(map[stablehlo.Value]stablehlo.Value)}
+	w := newLowering(p, "step_"+p.Key.String())
+	g := w.graph
 	w.b.Locations(o.Locations)
 	w.b.SetPartitions(p.Trace.Partitions)
 	w.local = ops.Local(w.b)
@@ -94,16 +95,13 @@ func Lower(p *lazy.Plan, o Options) (*Program, error) {
 		w.order[id] = int64(i)
 	}
 	prog := &Program{Donors: w.declare()}
-	l := ops.Lowering{B: w.b, Graph: g, Src: w, Precision: o.Precision,
-		TorchKernels: o.TorchKernels && p.Trace.Partitions == 0} // the partitioner cannot divide them
-	for _, id := range p.Nodes {
-		if err := w.node(&l, id, o); err != nil {
-			return nil, &Failure{id, err}
-		}
+	l, err := w.nodes(o)
+	if err != nil {
+		return nil, err
 	}
 	outs := make([]stablehlo.Value, len(p.Roots))
 	for i, r := range p.Roots {
-		outs[i] = w.root(&l, r.ID)
+		outs[i] = w.root(l, r.ID)
 		prog.Results = append(prog.Results, g.Shape(r.ID))
 		if r.Sharding != nil {
 			outs[i] = w.leave(outs[i], i, r.Sharding)
@@ -114,11 +112,29 @@ func Lower(p *lazy.Plan, o Options) (*Program, error) {
 	}
 	w.b.Return(outs...)
 	prog.Packs = w.packs
-	var err error
 	if prog.Module, err = w.b.Bytes(); err != nil {
 		return nil, errs.Wrap(errs.Compile, err, "lowering to StableHLO: %v", err)
 	}
 	return prog, nil
+}
+
+func newLowering(p *lazy.Plan, name string) *lowering {
+	g := &p.Trace.Graph
+	return &lowering{b: stablehlo.NewModule(name), plan: p, graph: g,
+		vals: make([]stablehlo.Value, g.Len()), order: make(map[ir.ID]int64, len(p.Scalars)),
+		args: make(map[argKey]stablehlo.Value), entered: make(map[stablehlo.Value]stablehlo.Value)}
+}
+
+// nodes lowers all nodes of the plan.
+func (w *lowering) nodes(o Options) (*ops.Lowering, error) {
+	l := &ops.Lowering{B: w.b, Graph: w.graph, Src: w, Precision: o.Precision, Functions: o.Functions,
+		TorchKernels: o.TorchKernels && w.plan.Trace.Partitions == 0} // the partitioner cannot divide them
+	for _, id := range w.plan.Nodes {
+		if err := w.node(l, id, o); err != nil {
+			return nil, &Failure{id, err}
+		}
+	}
+	return l, nil
 }
 
 // declare makes the buffer parameters and says which result each one may give its buffer to.
@@ -274,6 +290,10 @@ func PackType(d dtype.DType) dtype.DType {
 
 // Argument implements ops.Source: element i of the pack, converted to d.
 func (w *lowering) Argument(id ir.ID, d dtype.DType) stablehlo.Value {
+	if w.fixed {
+		num, _ := w.graph.Number(id)
+		return ops.Constant(w.b, num, d)
+	}
 	v, ok := w.args[argKey{id, d}]
 	if !ok {
 		v = w.argument(id, d)

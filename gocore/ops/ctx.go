@@ -5,6 +5,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
+	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 )
 
 // Ctx is what a shape rule sees: the arguments by their position in the schema (through ir.Args), the
@@ -17,8 +18,10 @@ type Ctx struct {
 	DefaultFloat dtype.DType
 	// Partitions is the number of devices that SPMD spreads the graph over; 0 without SPMD.
 	Partitions int
-	outs       []*shape.Shape
-	dims       [32]int64 // scratch of Dims
+	// Functions are those that control flow calls, by name.
+	Functions map[string]*stablehlo.Function
+	outs      []*shape.Shape
+	dims      [32]int64 // scratch of Dims
 }
 
 // Begin points c at an op about to be recorded.

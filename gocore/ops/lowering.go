@@ -29,7 +29,9 @@ type Lowering struct {
 	Precision stablehlo.Precision
 	// TorchKernels tells that the program may call torch's own CPU kernels (package torchcpu).
 	TorchKernels bool
-	outs         []stablehlo.Value
+	// Functions are those that control flow calls, by name.
+	Functions map[string]*stablehlo.Function
+	outs      []stablehlo.Value
 }
 
 // Begin points l at a node.

@@ -66,6 +66,7 @@ var Table = settleOverlaps(join(
 	factoryRows,
 	linalgRows,
 	compilerRows,
+	controlRows,
 ))
 
 var index = func() map[string]ir.Op {

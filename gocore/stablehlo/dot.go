@@ -1,6 +1,8 @@
 package stablehlo
 
 import (
+	"strings"
+
 	"fmt"
 	"strconv"
 
@@ -27,6 +29,16 @@ func (p Precision) String() string {
 		return "HIGHEST"
 	}
 	return "DEFAULT"
+}
+
+// ParsePrecision is the precision of a name, in capitals or not.
+func ParsePrecision(name string) (Precision, bool) {
+	for p := PrecisionDefault; p <= PrecisionHighest; p++ {
+		if strings.EqualFold(name, p.String()) {
+			return p, true
+		}
+	}
+	return PrecisionDefault, false
 }
 
 // attrPrecision appends precision_config, unless both operands have the default.

@@ -214,6 +214,21 @@ class NativeCore:
         call(_raw.bindings_RecordGraph, graph, given.buffer_info()[0], len(given), made.buffer_info()[0], results)
         return list(made)
 
+    def placeholder(self, handle: int, scalar_type: int, sizes: Sequence[int]) -> None:
+        """Make a storage stand for an argument of a function that is being traced, a dense array."""
+        dims = array.array("q", sizes)
+        call(_raw.bindings_Placeholder, handle, scalar_type, dims.buffer_info()[0], len(dims))
+
+    def function(self, arguments: Sequence[int], results: Sequence[int]) -> str:
+        """Keep what is recorded of some storages, as a function of others, for control flow; return its name."""
+        a, r = array.array("q", arguments), array.array("q", results)
+        return str(call(_raw.bindings_Function, a.buffer_info()[0], len(a), r.buffer_info()[0], len(r)))
+
+    def export(self, arguments: Sequence[int], results: Sequence[int]) -> str:
+        """Return what is recorded of some storages, as a function of others, as a StableHLO module."""
+        a, r = array.array("q", arguments), array.array("q", results)
+        return str(call(_raw.bindings_Export, a.buffer_info()[0], len(a), r.buffer_info()[0], len(r)))
+
     def syncs(self) -> int:
         """Return how many graphs were synced."""
         return self.counters().get("SyncTensorsGraph", 0)
@@ -331,6 +346,14 @@ class NativeCore:
     def set_default_dtype(self, scalar_type: int) -> None:
         """Follow torch.set_default_dtype."""
         call(_raw.bindings_SetDefaultDtype, scalar_type)
+
+    def set_precision(self, name: str) -> None:
+        """Set the operand precision of matrix products and convolutions: default, high or highest."""
+        call(_raw.bindings_SetPrecision, name)
+
+    def precision(self) -> str:
+        """Return what `set_precision` set."""
+        return str(_raw.bindings_Precision())
 
     def count(self, name: str) -> None:
         """Add one to a counter of the metrics."""

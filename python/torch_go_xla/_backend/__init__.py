@@ -14,7 +14,7 @@ import os
 
 import torch
 
-from . import core, device, dlpack, mixed, optim, register, special, storage
+from . import control, core, device, dlpack, mixed, optim, register, special, storage
 from .core import Core, native
 from .errors import BY_KIND
 
@@ -57,6 +57,7 @@ def install(implementation: Core) -> None:
         raise ImportError(f"torch {torch.__version__}: {e}. {device.WORKS_WITH}") from None
     device.claim_device()
     register.register(native().op_table())
+    control.install()
     storage.install()
     dlpack.install()
     optim.install()

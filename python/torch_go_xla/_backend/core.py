@@ -51,6 +51,18 @@ class Core(Protocol):
     def drop_replay(self, id: int) -> None:
         """Forget a captured computation."""
 
+    def placeholder(self, handle: int, scalar_type: int, sizes: Sequence[int]) -> None:
+        """Make a storage stand for an argument of a function that is being traced, a dense array."""
+
+    def function(self, arguments: Sequence[int], results: Sequence[int]) -> str:
+        """Keep what is recorded of some storages, as a function of others, for control flow; return its name."""
+
+    def export(self, arguments: Sequence[int], results: Sequence[int]) -> str:
+        """Return what is recorded of some storages, as a function of others, as a StableHLO module."""
+
+    def set_precision(self, name: str) -> None:
+        """Set the operand precision of matrix products and convolutions: default, high or highest."""
+
     def sync(self, device: int, mark: bool = False) -> None:
         """Compute what is recorded for a device."""
 

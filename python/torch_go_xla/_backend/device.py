@@ -143,6 +143,18 @@ def _follow_default_dtype() -> None:
         follow(torch.get_default_dtype())
 
 
+def _follow_matmul_precision() -> None:
+    original = torch.set_float32_matmul_precision
+    names = {"highest": "highest", "high": "high", "medium": "default"}
+
+    def set_float32_matmul_precision(precision: str) -> None:
+        original(precision)
+        native().set_precision(names[precision])
+
+    set_float32_matmul_precision.__doc__ = original.__doc__
+    torch.set_float32_matmul_precision = set_float32_matmul_precision
+
+
 def _serve_accelerator() -> None:
     """torch.accelerator asks the C++ guard, which knows neither our devices nor how to wait for them."""
     accelerator = torch.accelerator
@@ -226,4 +238,5 @@ def adjust_torch() -> None:
     _keep_parameters()
     _single_threaded_backward()
     _follow_default_dtype()
+    _follow_matmul_precision()
     _serve_accelerator()
