@@ -66,7 +66,7 @@ __all__ = [
 ]
 
 # Loaded at first use, so that the import stays short.
-_LAZY = ("core", "debug", "distributed", "experimental", "plugins", "runtime", "utils")
+_LAZY = ("backends", "core", "debug", "distributed", "experimental", "plugins", "runtime", "stablehlo", "utils")
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -1,0 +1,19 @@
+"""Settings of the compiler: torch_xla's ``torch_xla.backends``, usually imported as ``xb``."""
+
+from __future__ import annotations
+
+from ._core import core as _native
+
+
+def set_mat_mul_precision(precision: str) -> None:
+    """Set the operand precision of float32 matrix products and convolutions: ``default``, ``high`` or ``highest``.
+
+    It counts for what is compiled from now on; what it means is the device's (a TPU rounds to bfloat16 by default,
+    a CPU never). ``torch.set_float32_matmul_precision`` sets it too: its ``medium`` is ``default`` here.
+    """
+    _native.set_precision(precision)
+
+
+def get_mat_mul_precision() -> str:
+    """Return the precision; ``default`` unless it was set."""
+    return _native.precision()

@@ -1,0 +1,150 @@
+"""Exported programs as StableHLO: they run here, from a bundle, and in a process without torch."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+import torch_go_xla  # noqa: F401 (makes the device)
+from torch_go_xla.stablehlo import (
+    StableHLOExportOptions,
+    StableHLOGraphModule,
+    exported_program_to_stablehlo,
+    save_as_stablehlo,
+    save_torch_model_as_stablehlo,
+)
+
+
+class Model(nn.Module):
+    """Weights, a constant, buffers of which one is counted up, control flow, factories, a tree of results."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.norm = nn.Linear(4, 8), nn.BatchNorm1d(8)
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+        self.table = torch.arange(8) * 0.5
+
+    def forward(self, x: torch.Tensor, *, scale: torch.Tensor, flag: int | None = None) -> dict[str, object]:
+        """Map [3, 4] to things of all kinds."""
+        self.count += 1
+        y = self.norm(self.linear(x)) * scale + self.table + torch.arange(8)
+        y = torch.cond(y.sum() > 0, lambda y: y.sin() + torch.ones(8), lambda y: y.cos(), (y,))
+        return {"half": y.to(torch.bfloat16), "pair": (x[:, 1:].t(), self.count * 1), "three": 3, "none": None}
+
+
+@pytest.fixture
+def exported():
+    torch.manual_seed(0)
+    model, x, scale = Model().eval(), torch.randn(3, 4), torch.tensor(2.0)
+    return copy.deepcopy(model), torch.export.export(model, (x,), {"scale": scale}), x, scale
+
+
+def same(got, want) -> None:
+    torch.testing.assert_close(pytree.tree_map_only(torch.Tensor, lambda t: t.cpu(), got), want)
+
+
+def test_it_computes_what_torch_computes(exported, tmp_path):
+    model, program, x, scale = exported
+    shlo = exported_program_to_stablehlo(program)
+    assert "stablehlo.dot_general" in shlo.get_stablehlo_text() and '"stablehlo.if"' in shlo.get_stablehlo_text()
+    again = copy.deepcopy(model)
+    for _ in range(2):  # the second call sees what the first did to the buffer
+        same(shlo(x, scale=scale), model(x, scale=scale))
+        same(shlo(-x, scale=scale), model(-x, scale=scale))
+    shlo.save(tmp_path)
+    loaded = StableHLOGraphModule.load(tmp_path)
+    same(loaded.evaluate("forward", (x.to("xla"),), {"scale": scale}), again(x, scale=scale))
+
+
+WITHOUT_TORCH = """
+import sys
+sys.modules["torch"] = None  # an import raises
+import numpy as np
+import torch_go_xla_runtime
+model = torch_go_xla_runtime.load(sys.argv[1] if len(sys.argv) > 1 else {path!r})
+x = np.load({path!r} + "/x.npy")
+out = [model(v, scale=np.float32(2)) for v in (x, -x)]
+np.savez({path!r} + "/out.npz", *(o["half"].astype(np.float32) for o in out), *(o["pair"][0] for o in out))
+assert [int(o["pair"][1]) for o in out] == [1, 2] and out[0]["three"] == 3 and out[0]["none"] is None
+for wrong in ((x[:2],), (x.astype(np.float64),), (), (x, x)):
+    try:
+        model(*wrong, scale=np.float32(2))
+    except ValueError:
+        continue
+    raise AssertionError(f"accepted {{wrong}}")
+assert not [m for m in sys.modules if m.split(".")[0] == "torch" and sys.modules[m]]
+"""
+
+
+def test_a_process_without_torch_runs_it(exported, tmp_path, ok):
+    model, program, x, scale = exported
+    save_as_stablehlo(program, tmp_path)
+    np.save(tmp_path / "x.npy", x.numpy())
+    ok(WITHOUT_TORCH.format(path=str(tmp_path)))
+    with np.load(tmp_path / "out.npz") as got:
+        for i, v in enumerate((x, -x)):
+            want = model(v, scale=scale)
+            np.testing.assert_allclose(got[f"arr_{i}"], want["half"].float().detach().numpy(), rtol=2**-7)
+            np.testing.assert_array_equal(got[f"arr_{i + 2}"], want["pair"][0].numpy())
+
+
+def test_models_of_torch(tmp_path):
+    torch.manual_seed(0)
+    model = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).eval()
+    x = torch.randn(2, 5, 16)
+    save_torch_model_as_stablehlo(model, (x,), tmp_path)
+    same(StableHLOGraphModule.load(tmp_path)(x), model(x))
+
+
+def test_other_shapes_than_those_of_the_export():
+    model = nn.Linear(4, 2)
+    batch = torch.export.Dim("batch")
+    program = torch.export.export(model, (torch.ones(3, 4),), dynamic_shapes=({0: batch},))
+    x = torch.randn(5, 4)
+    shlo = exported_program_to_stablehlo(program, StableHLOExportOptions(override_tracing_arguments=(x,)))
+    same(shlo(x), model(x).detach())
+    with pytest.raises(ValueError, match=r"expected a tensor float32\[5, 4\], got torch.float32\[3, 4\]"):
+        shlo(x[:3])
+
+
+def test_weights_can_stay_away(tmp_path):
+    program = torch.export.export(nn.Linear(4, 2), (torch.ones(3, 4),))
+    save_as_stablehlo(program, tmp_path, StableHLOExportOptions(save_weights=False))
+    assert list((tmp_path / "data").iterdir()) == []
+    names = [w["name"] for w in json.loads((tmp_path / "functions" / "forward.json").read_text())["weights"]]
+    assert names == ["weight", "bias"]
+
+
+def test_what_has_no_stablehlo():
+    class Random(nn.Module):
+        def forward(self, x):
+            return x + torch.rand_like(x)
+
+    class Writes(nn.Module):
+        def forward(self, x):
+            x.add_(1)
+            return x * 2
+
+    with pytest.raises(NotImplementedError, match="random"):
+        exported_program_to_stablehlo(torch.export.export(Random(), (torch.ones(2),)))
+    with pytest.raises(NotImplementedError, match="USER_INPUT_MUTATION"):
+        exported_program_to_stablehlo(torch.export.export(Writes(), (torch.ones(2),)))
+
+
+def test_a_damaged_bundle(tmp_path):
+    import torch_go_xla_runtime
+
+    save_torch_model_as_stablehlo(nn.Linear(4, 2), (torch.ones(3, 4),), tmp_path)
+    (tmp_path / "data" / "weight").write_bytes(b"123")
+    with pytest.raises(ValueError, match="has 3 bytes, its description says 32"):
+        torch_go_xla_runtime.load(tmp_path)
+    text = (tmp_path / "functions" / "forward.mlir").read_text()
+    (tmp_path / "functions" / "forward.mlir").write_text(text[: len(text) // 2])
+    with pytest.raises(RuntimeError, match="CompileError"):
+        torch_go_xla_runtime.load(tmp_path)
