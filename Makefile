@@ -29,7 +29,7 @@ DEPENDS := pyproject.toml setup.py
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test check conformance build install wheel lint conform plugins race asan cgocheck golden fuzz crash metamorphic threads bench bench-quick soak clean distclean upstream-spmd
+.PHONY: help demo test check conformance models build install wheel lint conform plugins race asan cgocheck golden fuzz crash metamorphic threads bench bench-quick soak clean distclean upstream-spmd
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -44,6 +44,9 @@ test: $(VENV)/.installed-test build ## install what the tests need, run the Go a
 
 conformance: $(VENV)/.installed-test build ## every op description of torch, all types and uses; writes docs/ops.md
 	$(PY) -W ignore -m tests.conformance --processes 2 --write
+
+models: $(VENV)/.installed-models build ## models of torchvision and transformers against the CPU; writes docs/models.md
+	$(PY) -m tests.zoo --write
 
 check: $(VENV)/.installed-test build ## the quick part of the tests
 	$(GO) vet ./...

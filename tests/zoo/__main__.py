@@ -1,0 +1,80 @@
+"""Runs the zoo: ``python -m tests.zoo [NAME …]``; ``--write`` writes docs/models.md."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib.metadata
+import subprocess
+import sys
+from pathlib import Path
+
+from .check import COMPARED, STEADY, Report, run
+from .rows import ROWS
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "models.md"
+
+_HEAD = """# Models
+
+Written by `make models`, {date}, with {versions}: do not edit.
+
+Each model, of random weights and a small configuration, takes {compared} training steps on xla and, in float64, on
+torch's CPU: losses, gradients, then all parameters and buffers are compared. {steady} more steps with new data must
+compile nothing; then it is evaluated, and those that generate text do so twice with a static key-value cache, word by
+word as the CPU does. Nothing may run on the CPU meanwhile.
+
+*Compilations* are those of the first {compared} steps (the first makes the optimizer's state), then those of the steady
+ones; *graphs* are run in a steady step: more than one where the model reads a value, such as whether a mask is needed;
+*error* is the largest, of float32 against float64, relative to the tensor's largest value.
+
+| model | parameters | compilations | graphs | fallbacks | error | generates |
+|---|--:|--:|--:|--:|--:|---|
+"""
+
+
+def line(r: Report) -> str:
+    """Return the row of the table."""
+    worst = max(value for kind, value in r.errors.items() if kind != "words")
+    words = (
+        "" if r.generated < 0 else "as the CPU" if not r.errors["words"] else f"{r.errors['words']:.0f} words differ"
+    )
+    return (
+        f"| {r.name} | {r.parameters:,} | {r.first} + {r.steady} | {r.syncs:g} | {len(r.fallbacks)} | {worst:.1e} "
+        f"| {words} |\n"
+    )
+
+
+def separately(name: str) -> str:
+    """Run a model in a process of its own; return its row of the table, or what is wrong."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "tests.zoo", "--row", name], capture_output=True, text=True, check=False
+    )
+    rows = [text for text in done.stdout.splitlines() if text.startswith("| ")]
+    return rows[-1] + "\n" if rows and not done.returncode else f"{name}: {done.stdout[-500:]}{done.stderr[-1500:]}"
+
+
+def main() -> None:
+    """Run what the command line names."""
+    p = argparse.ArgumentParser(prog="python -m tests.zoo", description=__doc__)
+    p.add_argument("names", nargs="*", default=[r.name for r in ROWS])
+    p.add_argument("--write", action="store_true", help="write docs/models.md")
+    p.add_argument("--row", help="run one model in this process and print its row")
+    a = p.parse_args()
+    if a.row:
+        report = run(next(r for r in ROWS if r.name == a.row))
+        print(line(report), *report.problems, sep="\n" if report.problems else "", end="")
+        sys.exit(bool(report.problems))
+    lines = []
+    for name in a.names:
+        lines.append(separately(name))
+        print(lines[-1], end="", flush=True)
+    bad = [text for text in lines if not text.startswith("| ")]
+    if a.write and not bad:
+        versions = ", ".join(f"{m} {importlib.metadata.version(m)}" for m in ("torch", "torchvision", "transformers"))
+        date = datetime.date.today().isoformat()
+        PAGE.write_text(_HEAD.format(date=date, versions=versions, compared=COMPARED, steady=STEADY) + "".join(lines))
+    sys.exit(bool(bad))
+
+
+if __name__ == "__main__":
+    main()
