@@ -33,11 +33,9 @@ func ConfigTable() string { return engine.ConfigTableJSON() }
 // Configure sets a variable of the config table.
 func Configure(name, value string) (bool, error) { return ok(engine.Default.Configure(name, value)) }
 
-// SetPrecision sets the operand precision of matrix products and convolutions: "default", "high" or "highest".
-func SetPrecision(name string) (bool, error) { return ok(engine.Default.SetPrecision(name)) }
-
-// Precision returns what SetPrecision set.
-func Precision() string { return engine.Default.Precision() }
+// Precision sets the operand precision of matrix products and convolutions, unless name is "": "default", "high"
+// or "highest". It returns the precision that counts.
+func Precision(name string) (string, error) { return text(engine.Default.Precision(name)) }
 
 // SetDefaultDtype follows torch.set_default_dtype; code is the number of the c10::ScalarType.
 func SetDefaultDtype(code int64) (bool, error) { return ok(engine.Default.SetDefaultFloat(int(code))) }
@@ -107,15 +105,12 @@ func Placeholder(handle, torchType, dims, ndim int64) (bool, error) {
 	return ok(engine.Default.Placeholder(handle, int(torchType), words(dims, ndim)))
 }
 
-// Function keeps what is recorded of the m storages at outs, as a function of the n storages at args, for ops
-// of control flow, and returns its name.
-func Function(args, n, outs, m int64) (string, error) {
-	return text(engine.Default.Function(words(args, n), words(outs, m)))
-}
-
-// Export returns what is recorded of the m storages at outs, as a function of the n storages at args, as a
-// StableHLO module.
-func Export(args, n, outs, m int64) (string, error) {
+// Function makes a function of the n storages at args of what is recorded of the m storages at outs. With keep
+// it is kept for ops of control flow, and its name returned; else it is returned as a StableHLO module.
+func Function(args, n, outs, m int64, keep bool) (string, error) {
+	if keep {
+		return text(engine.Default.Function(words(args, n), words(outs, m)))
+	}
 	return text(engine.Default.Export(words(args, n), words(outs, m)))
 }
 

@@ -191,24 +191,19 @@ func (e *Engine) SetDefaultFloat(torchCode int) error {
 	return nil
 }
 
-// SetPrecision sets the operand precision of the matrix products and convolutions of programs that are lowered
-// from now on: "default", "high" or "highest".
-func (e *Engine) SetPrecision(name string) error {
-	p, ok := stablehlo.ParsePrecision(name)
-	if !ok {
-		return errs.New(errs.Value, "precision %q: want default, high or highest", name)
-	}
-	e.mu.Lock()
-	e.precision = p
-	e.mu.Unlock()
-	return nil
-}
-
-// Precision is the name of what SetPrecision set.
-func (e *Engine) Precision() string {
+// Precision sets the operand precision of the matrix products and convolutions of programs that are lowered from
+// now on, "default", "high" or "highest", unless name is empty; it returns the one that counts.
+func (e *Engine) Precision(name string) (string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return strings.ToLower(e.precision.String())
+	if name != "" {
+		p, ok := stablehlo.ParsePrecision(name)
+		if !ok {
+			return "", errs.New(errs.Value, "precision %q: want default, high or highest", name)
+		}
+		e.precision = p
+	}
+	return strings.ToLower(e.precision.String()), nil
 }
 
 // Alloc makes a storage of a number of bytes, not yet written.

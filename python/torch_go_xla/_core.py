@@ -222,12 +222,12 @@ class NativeCore:
     def function(self, arguments: Sequence[int], results: Sequence[int]) -> str:
         """Keep what is recorded of some storages, as a function of others, for control flow; return its name."""
         a, r = array.array("q", arguments), array.array("q", results)
-        return str(call(_raw.bindings_Function, a.buffer_info()[0], len(a), r.buffer_info()[0], len(r)))
+        return str(call(_raw.bindings_Function, a.buffer_info()[0], len(a), r.buffer_info()[0], len(r), True))
 
     def export(self, arguments: Sequence[int], results: Sequence[int]) -> str:
         """Return what is recorded of some storages, as a function of others, as a StableHLO module."""
         a, r = array.array("q", arguments), array.array("q", results)
-        return str(call(_raw.bindings_Export, a.buffer_info()[0], len(a), r.buffer_info()[0], len(r)))
+        return str(call(_raw.bindings_Function, a.buffer_info()[0], len(a), r.buffer_info()[0], len(r), False))
 
     def syncs(self) -> int:
         """Return how many graphs were synced."""
@@ -349,11 +349,11 @@ class NativeCore:
 
     def set_precision(self, name: str) -> None:
         """Set the operand precision of matrix products and convolutions: default, high or highest."""
-        call(_raw.bindings_SetPrecision, name)
+        call(_raw.bindings_Precision, name)
 
     def precision(self) -> str:
         """Return what `set_precision` set."""
-        return str(_raw.bindings_Precision())
+        return str(call(_raw.bindings_Precision, ""))
 
     def count(self, name: str) -> None:
         """Add one to a counter of the metrics."""

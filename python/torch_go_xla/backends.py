@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ._core import core as _native
 
+_PRECISIONS = ("default", "high", "highest")
+
 
 def set_mat_mul_precision(precision: str) -> None:
     """Set the operand precision of float32 matrix products and convolutions: ``default``, ``high`` or ``highest``.
@@ -11,6 +13,8 @@ def set_mat_mul_precision(precision: str) -> None:
     It counts for what is compiled from now on; what it means is the device's (a TPU rounds to bfloat16 by default,
     a CPU never). ``torch.set_float32_matmul_precision`` sets it too: its ``medium`` is ``default`` here.
     """
+    if precision not in _PRECISIONS:
+        raise ValueError(f"precision {precision!r}: want one of {', '.join(_PRECISIONS)}")
     _native.set_precision(precision)
 
 
