@@ -1,5 +1,7 @@
 """Autocast on the device, against the op lists of torch's CUDA autocast."""
 
+import copy
+
 import pytest
 import torch
 
@@ -93,3 +95,54 @@ def test_grad_scaler():
     scaler.step(optimizer)
     scaler.update()
     assert p.tolist() == [-1, -1] and scaler.get_scale() == 4.0
+
+
+@pytest.mark.parametrize("dtype", [BF16, F16])
+def test_a_model_trains_as_with_the_cpus_autocast(dtype):
+    """The ops that both lists lower are the model's: linear layers and attention, with float32 in between."""
+    torch.manual_seed(0)
+    model = torch.nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+    x, y = torch.randn(4, 5, 16), torch.randn(4, 5, 16)
+    losses = []
+    for device in ("cpu", "xla"):
+        there = copy.deepcopy(model).to(device)
+        optimizer = torch.optim.SGD(there.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler(device, init_scale=2.0**8, enabled=dtype is F16)
+        seen = []
+        for _ in range(3):
+            with torch.autocast(device, dtype=dtype):
+                loss = torch.nn.functional.mse_loss(there(x.to(device)).float(), y.to(device))
+            optimizer.zero_grad()
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(there.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+            seen.append(loss.detach().cpu())
+        assert all(p.dtype == p.grad.dtype == F32 for p in there.parameters())
+        losses.append(torch.stack(seen))
+    torch.testing.assert_close(losses[1], losses[0], rtol=2e-2, atol=0)
+    assert losses[1][-1] < losses[1][0]
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz]
+)
+def test_8_bit_floats_are_stored_cast_and_multiplied(dtype):
+    torch.manual_seed(0)
+    x = torch.cat([torch.randn(61) * 8, torch.tensor([0.0, -0.0, 1e-9])]).view(8, 8)
+    here, there = x.to(dtype), x.to("xla").to(dtype)
+    assert there.dtype == dtype and there.element_size() == 1
+    assert torch.equal(there.cpu().view(torch.uint8), here.view(torch.uint8))
+    assert torch.equal(here.to("xla").float().cpu(), here.float())
+    for wider in (F32, BF16, F16):
+        assert torch.equal(there.to(wider).cpu(), here.to(wider))
+    assert torch.equal(there.t()[1:3].contiguous().cpu().float(), here.t()[1:3].contiguous().float())
+    if dtype is torch.float8_e4m3fn:  # which torch multiplies on the CPU
+        a, b = (torch.randn(16, 16).to(dtype) for _ in range(2))
+        one = torch.tensor(0.5)
+        want = torch._scaled_mm(a, b.t(), scale_a=one, scale_b=one, out_dtype=F32)
+        there = torch._scaled_mm(
+            a.to("xla"), b.to("xla").t(), scale_a=one.to("xla"), scale_b=one.to("xla"), out_dtype=F32
+        )
+        torch.testing.assert_close(there.cpu(), want)

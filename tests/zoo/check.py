@@ -71,14 +71,14 @@ class Learner:
 
     def __init__(self, row: Row, model: nn.Module, device: str) -> None:
         self.row, self.device = row, device
-        self.model = (model.to(device) if device == "xla" else model.double()).train()
+        self.double = row.double or device == "cpu"
+        self.model = (model.double() if self.double else model).to(device).train()
         self.optimizer = row.optimizer(p for p in self.model.parameters() if p.requires_grad)
 
     def here(self, batch: Batch) -> Batch:
         """Return a batch on the device, in the type of the model."""
-        if self.device == "xla":
-            return {k: v.to("xla") for k, v in batch.items()}
-        return {k: v.double() if v.is_floating_point() else v for k, v in batch.items()}
+        wide = {k: v.double() if self.double and v.is_floating_point() else v for k, v in batch.items()}
+        return {k: v.to(self.device) for k, v in wide.items()}
 
     def step(self, batch: Batch) -> torch.Tensor:
         """Take one step; returns the loss of before."""

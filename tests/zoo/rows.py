@@ -36,6 +36,8 @@ class Row:
     batch: Callable[[], Batch]  # another one at each call, of the same shapes
     loss: Callable[[nn.Module, Batch], torch.Tensor]
     optimizer: Optimizer = adamw
+    # Whether xla computes in float64 too: rounding decides which ReLU is at zero, and batch norms enlarge that.
+    double: bool = False
     quick: bool = False
     # Feeds the values of this batch entry to `generate`; "" for models that generate nothing.
     prompt: str = ""
@@ -128,8 +130,8 @@ ROWS = [
         quick=True),
     Row("unet", plain.UNet, lambda: {"x": torch.randn(2, 1, 16, 16), "y": torch.rand(2, 1, 16, 16).round()},
         lambda m, b: F.binary_cross_entropy_with_logits(m(b["x"]), b["y"]), sgd, quick=True),
-    Row("resnet18", _vision("resnet18"), _images(4, 64), _classify, sgd),
-    Row("resnet50", _vision("resnet50"), _images(4, 64), _classify, sgd),
+    Row("resnet18", _vision("resnet18"), _images(4, 64), _classify, sgd, double=True),
+    Row("resnet50", _vision("resnet50"), _images(4, 64), _classify, sgd, double=True),
     Row("mobilenet_v3_small", _vision("mobilenet_v3_small", dropout=0.0), _images(4, 32), _classify, sgd),
     Row("vit_b_16", _vision("vit_b_16", image_size=32), _images(2, 32), _classify, sgd),
     Row("bert", _hugging("BertForSequenceClassification", "BertConfig", num_labels=3, **_SIZES, **_STILL), _labelled,
