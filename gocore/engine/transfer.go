@@ -25,7 +25,7 @@ var (
 func (e *Engine) Upload(h alias.Handle, src unsafe.Pointer, d dtype.DType, dims []int64) error {
 	whole := shape.Of(d, dims)
 	if whole.Bytes() == 0 { // no address to read from; one is needed all the same
-		src = unsafe.Pointer(&whole)
+		src = unsafe.Pointer(new(byte))
 	}
 	return e.fill(h, whole, func(dev *runtime.Device, s *shape.Shape, sh *sharding.Sharding) (*runtime.Buffer, error) {
 		return dev.Upload(src, s, sh)
