@@ -366,6 +366,9 @@ func (e *Engine) checkDest(row *ops.Row, d *dest, s *shape.Shape, k int, out []i
 			return Failed, err
 		}
 	}
+	if d.out && row.ExactOut && s.DType != d.view.Type {
+		return Failed, errs.New(errs.Runtime, "Expected out tensor to have dtype %s, but got %s instead", s.DType.C10(), d.view.Type.C10())
+	}
 	same := len(d.view.Size) == len(s.Dims)
 	for i := 0; same && i < len(s.Dims); i++ {
 		same = d.view.Size[i] == s.Dims[i]

@@ -39,6 +39,8 @@ type Row struct {
 	Uniform bool
 	// Overlap is which operands may overlap with what the op writes.
 	Overlap Overlap
+	// ExactOut marks an op whose out= argument must have the result's own type.
+	ExactOut bool
 	// Random marks an op that draws random numbers: tracing appends the key (see rng.go).
 	Random bool
 	// Internal marks a row that is not an ATen op (a step of a strided view).
@@ -46,7 +48,7 @@ type Row struct {
 }
 
 // Table is every row; the number of an op is ir.FirstRow + its place. The order is fixed by families.
-var Table = settleOverlaps(join(
+var Table = markOut(settleOverlaps(join(
 	viewRows,
 	shardingRows,
 	elementwise(pointwiseRows),
@@ -67,7 +69,7 @@ var Table = settleOverlaps(join(
 	linalgRows,
 	compilerRows,
 	controlRows,
-))
+)))
 
 var index = func() map[string]ir.Op {
 	m := make(map[string]ir.Op, len(Table))

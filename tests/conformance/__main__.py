@@ -10,10 +10,9 @@ import time
 from pathlib import Path
 
 import torch
-from torch.testing._internal.common_methods_invocations import op_db
 
 from . import expectations, table
-from .cases import DTYPES, KINDS
+from .cases import DTYPES, KINDS, OPS
 from .runner import Job, run
 
 
@@ -31,7 +30,7 @@ def main() -> None:
     jobs = [
         Job(op.formatted_name, dtype, tuple(a.kinds.split(",")), a.most)
         for dtype in a.dtypes.split(",")
-        for op in op_db
+        for op in OPS.values()
         if any(fnmatch.fnmatch(op.formatted_name, pattern) for pattern in a.patterns)
         and getattr(torch, dtype) in op.supported_dtypes("cpu")
     ]

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch.testing._internal.common_methods_invocations import foreach_op_db, op_db
+from torch.testing._internal.opinfo.core import ForeachFuncInfo
 from torch.utils._pytree import tree_flatten, tree_map
 
 Move = Callable[[Any], Any]
@@ -16,7 +18,7 @@ Move = Callable[[Any], Any]
 Case = Callable[[Move], Any]
 
 HALVES = (torch.bfloat16, torch.float16)
-KINDS = ("forward", "backward", "inplace", "out", "noncontiguous", "edge")
+KINDS = ("forward", "backward", "inplace", "out", "noncontiguous", "edge", "errors")
 DTYPES = (
     torch.float32,
     torch.float64,
@@ -28,6 +30,8 @@ DTYPES = (
     torch.bool,
     torch.complex64,
 )
+# Torch's descriptions by name. op_db has those of torch.testing._internal.opinfo.definitions too.
+OPS = {op.formatted_name: op for op in (*op_db, *foreach_op_db)}
 
 
 def tensors(tree: Any) -> list[torch.Tensor]:
@@ -76,7 +80,10 @@ def supported(op: Any, dtype: torch.dtype, kind: str) -> bool:
     if kind == "inplace":
         return op.get_inplace() is not None
     if kind == "out":
-        return op.supports_out
+        return op.supports_out and not isinstance(op, ForeachFuncInfo)
+    if kind == "errors":  # the samples have types of their own: once an op
+        first = next(d for d in DTYPES if d in op.supported_dtypes("cpu"))
+        return op.error_inputs_func is not None and dtype == first
     return True
 
 

@@ -23,7 +23,7 @@ import torch_go_xla.debug.metrics as metrics
 from torch_go_xla._backend import fallback
 
 from . import expectations
-from .cases import HALVES, Case, cases, mover, supported
+from .cases import HALVES, Case, Move, cases, mover, supported
 
 _TO_CPU, _TO_WIDE, _TO_XLA = mover("cpu"), mover("cpu", wide=True), mover("xla")
 
@@ -67,7 +67,10 @@ def check(op: Any, dtype: torch.dtype, kinds: list[str], most: int) -> list[Repo
             reports.append(report)
             decomposed.clear()
             metrics.clear_counters()
-            pending += _record(op, dtype, report, most)
+            if kind == "errors":
+                _compare_errors(op, report)
+            else:
+                pending += _record(op, dtype, report, most)
             report.fallbacks = metrics.executed_fallback_ops()
             report.decomposed = sorted(decomposed)
         try:
@@ -84,7 +87,28 @@ def check(op: Any, dtype: torch.dtype, kinds: list[str], most: int) -> list[Repo
                 p.report.passed += 1
             else:
                 p.report.failures.append(f"{p.label}: {_text(error)}")
-    return reports
+    return [r for r in reports if r.passed or r.failures]  # without a sample there is nothing to say
+
+
+def _compare_errors(op: Any, report: Report) -> None:
+    """Compare the classes of the exceptions at the call, over torch's samples of what an op refuses."""
+    for i, sample in enumerate(op.error_inputs("cpu")):
+        want, got = (_refusal(op, sample.sample_input, move) for move in (_TO_CPU, _TO_XLA))
+        if want is None:  # torch does not refuse it on the CPU
+            continue
+        if isinstance(got, type(want)):
+            report.passed += 1
+        else:
+            report.failures.append(f"{i}: {got and _text(got)}, expected {_text(want)}")
+
+
+def _refusal(op: Any, sample: Any, move: Move) -> Exception | None:
+    try:
+        value, args, kwargs = move((sample.input, sample.args, sample.kwargs))
+        op(value, *args, **kwargs)
+    except Exception as error:  # noqa: BLE001 - returned
+        return error
+    return None
 
 
 def _record(op: Any, dtype: torch.dtype, report: Report, most: int) -> Iterator[_Pending]:
