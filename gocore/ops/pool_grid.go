@@ -27,7 +27,7 @@ const (
 	gridZeros, gridBorder, gridReflected = 0, 1, 2
 )
 
-func checkGrid(x, grid *shape.Shape, mode int64, n int) error {
+func checkGrid(x, grid *shape.Shape, n int) error {
 	switch {
 	case x.Rank() == 0 || grid.Rank() == 0 || x.Dims[0] != grid.Dims[0]:
 		return errs.New(errs.Runtime, "grid_sampler(): expected grid and input to have same batch size, but got input with sizes %s and grid with sizes %s", dimsText(x.Dims), dimsText(grid.Dims))
@@ -37,8 +37,6 @@ func checkGrid(x, grid *shape.Shape, mode int64, n int) error {
 		return errs.New(errs.Runtime, "grid_sampler(): expected grid to have size %d in last dimension, but got grid with sizes %s", n, dimsText(grid.Dims))
 	case x.DType != grid.DType:
 		return errs.New(errs.Runtime, "expected scalar type %s but found %s", torchScalarName(x.DType), torchScalarName(grid.DType))
-	case n == 3 && mode == gridCubic:
-		return errs.New(errs.Runtime, "grid_sampler(): bicubic interpolation only supports 4D input")
 	}
 	for i := 2; i < x.Rank(); i++ {
 		if x.Dims[i] == 0 {
@@ -53,7 +51,7 @@ func checkGrid(x, grid *shape.Shape, mode int64, n int) error {
 
 func inferGrid(c *Ctx, n int) error {
 	x, grid := c.In(0), c.In(1)
-	if err := checkGrid(x, grid, c.Int(2), n); err != nil {
+	if err := checkGrid(x, grid, n); err != nil {
 		return err
 	}
 	var scratch [5]int64
@@ -62,7 +60,7 @@ func inferGrid(c *Ctx, n int) error {
 
 func inferGridBackward(c *Ctx, n int) error {
 	x, grid, mask := c.In(1), c.In(2), c.Ints(6)
-	if err := checkGrid(x, grid, c.Int(3), n); err != nil {
+	if err := checkGrid(x, grid, n); err != nil {
 		return err
 	}
 	for i, s := range [2]*shape.Shape{x, grid} {
