@@ -7,7 +7,7 @@ import (
 )
 
 // lossRows are losses and their gradients.
-var lossRows = join(pairLossRows, entropyRows, nllRows, marginRows)
+var lossRows = join(pairLossRows, entropyRows, nllRows, marginRows, ctcRows)
 
 // The values of a reduction argument (at::Reduction).
 const (

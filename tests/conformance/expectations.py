@@ -56,6 +56,7 @@ _WIDER: list[tuple[str, tuple[float, float], tuple[float, float], str]] = [
     ("erfinv", (1e-5, 1e-3), (1e-7, 1e-7), _POLE),
     ("*polygamma*", (1e-5, 1e-5), (1e-7, 1e-7), _POLE),
     ("*grid_sample*", (1e-4, 5e-5), (1e-7, 1e-7), _ORDER),
+    ("nn_functional_ctc_loss", (1e-3, 2e-4), (1e-7, 1e-7), "logarithms of some hundreds: so few digits are left in float32, on the CPU too"),
     ("linalg_*", (1e-3, 1e-4), (1e-6, 1e-6), _ILL),
 ]
 
@@ -73,7 +74,6 @@ def tolerance(op: str, dtype: torch.dtype) -> tuple[float, float]:
 _SPARSE = "xla tensors are dense"
 _LAPACK = "runs on the CPU: LAPACK's algorithm, data-dependent in every step, has no lowering yet"
 _TIES = "the order of equal elements is not specified, and the CPU's own is not stable"
-_NO_ROW = "runs on the CPU: no lowering yet"
 # What does not pass, by pattern of the op, of the kind and of the type, and why. "some": with some samples only.
 _KNOWN: list[tuple[str, str, str, str, str]] = [
     ("sparse_*", "*", "*", "all", _SPARSE),
@@ -82,9 +82,6 @@ _KNOWN: list[tuple[str, str, str, str, str]] = [
     ("linalg_eig", "*", "*", "all", _LAPACK),
     ("linalg_eigvals", "*", "*", "all", _LAPACK),
     ("linalg_ldl_*", "*", "*", "all", _LAPACK),
-    ("nn_functional_fractional_max_pool?d", "*", "*", "all", _NO_ROW),
-    ("nn_functional_ctc_loss", "*", "*", "all", _NO_ROW),
-    ("histogramdd", "*", "*", "all", _NO_ROW),
     ("sort", "*", "*", "some", _TIES),
     ("argsort", "*", "*", "some", _TIES),
     ("topk", "*", "*", "some", _TIES),

@@ -9,7 +9,23 @@ from typing import Any
 
 import torch
 
-from . import autocast, fallback, foreach, fused, linalg, meta, plan, rnn, segments, shortcuts, sized, special
+from . import (
+    autocast,
+    ctc,
+    fallback,
+    foreach,
+    fractional,
+    fused,
+    histogram,
+    linalg,
+    meta,
+    plan,
+    rnn,
+    segments,
+    shortcuts,
+    sized,
+    special,
+)
 from .core import native
 from .plan import Plan
 from .schema import Schema, of, parse
@@ -170,8 +186,8 @@ def register(table: Sequence[tuple[str, str]]) -> None:
     kernels = make_kernels(table)
     _batch_norm(kernels)
     kernels.update(linalg.checked(kernels) | linalg.determinants(kernels))
-    kernels.update(special.kernels() | rnn.kernels() | linalg.kernels() | segments.kernels() | sized.kernels())
-    kernels.update(fused.kernels())
+    for module in (special, rnn, linalg, segments, sized, fused, fractional, histogram, ctc):
+        kernels.update(module.kernels())
     major, minor = (int(part) for part in torch.__version__.split(".")[:2])
     native().fast.register_views(major << 56 | minor << 48)
     library: Any = torch.library.Library
