@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from . import expectations, table
-from .cases import DTYPES, KINDS, OPS
+from .cases import DTYPES, KINDS, OPS, supported
 from .runner import Job, run
 
 
@@ -24,18 +24,22 @@ def main() -> None:
     p.add_argument("--kinds", default=",".join(KINDS))
     p.add_argument("--most", type=int, default=20, help="samples of a kind")
     p.add_argument("--processes", type=int, default=1)
-    p.add_argument("--record", type=Path, help="append the reports to this file, as JSON lines")
+    p.add_argument("--record", type=Path, help="append the reports to this file, as JSON lines; what it has is not run")
     p.add_argument("--write", action="store_true", help="write docs/ops.md, of this run and of what --record holds")
     a = p.parse_args()
-    jobs = [
-        Job(op.formatted_name, dtype, tuple(a.kinds.split(",")), a.most)
-        for dtype in a.dtypes.split(",")
-        for op in OPS.values()
-        if any(fnmatch.fnmatch(op.formatted_name, pattern) for pattern in a.patterns)
-        and getattr(torch, dtype) in op.supported_dtypes("cpu")
-    ]
     began = time.time()
     reports = [json.loads(line) for line in a.record.open()] if a.record and a.record.exists() else []
+    done = {(r["op"], r["dtype"], r["kind"]) for r in reports}
+    jobs = []
+    for dtype in a.dtypes.split(","):
+        for name, op in OPS.items():
+            kinds = tuple(
+                kind
+                for kind in a.kinds.split(",")
+                if supported(op, getattr(torch, dtype), kind) and (name, dtype, kind) not in done
+            )
+            if kinds and any(fnmatch.fnmatch(name, pattern) for pattern in a.patterns):
+                jobs.append(Job(name, dtype, kinds, a.most))
     good = listed = open_ = 0
     for r in run(jobs, a.processes):
         reports.append(r)

@@ -69,34 +69,33 @@ def _functional_form(op: Any) -> Any:
     """Return the overload that gives as a result what op writes to an argument; None if there is none."""
     schema = schema_of(op)
     written = schema.written
+    outs = tuple(a for a in written if a.keyword_only)
+    kept = written[: len(written) - len(outs)] if outs else ()  # what the functional overload writes too
     if not written or any(a.type != "Tensor" for a in written):
         return None
-    out = all(a.keyword_only for a in written)
-    if not out and (len(written) > 1 or not schema.base.endswith("_") or written[0] is not schema.args[0]):
+    if not outs and (len(written) > 1 or not schema.base.endswith("_") or written[0] is not schema.args[0]):
         return None
-    given = [(a.name, a.type) for a in schema.args if not (out and a.write)]
+    given = [(a.name, a.type) for a in schema.args if a not in outs]
     namespace = getattr(torch.ops, op.namespace)
-    packet = getattr(namespace, schema.base if out else schema.base[:-1], None)
+    packet = getattr(namespace, schema.base if outs else schema.base[:-1], None)
     for name in packet.overloads() if packet is not None else ():
         candidate = getattr(packet, name)
         form = schema_of(candidate)
         same = [(a.name, a.type) for a in form.args] == given
-        if same and not form.written and len(form.returns) == len(written):
+        if same and len(form.written) == len(kept) and len(form.returns) == len(outs or written):
             return candidate
     return None
 
 
 def _by_functional_form(op: Any, form: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     schema = schema_of(op)
-    if schema.written[0].keyword_only:
-        targets = [kwargs[a.name] for a in schema.written]
-        rest = {k: v for k, v in kwargs.items() if k not in {a.name for a in schema.written}}
-    else:
-        targets, rest = [args[0]], kwargs
+    outs = [a.name for a in schema.written if a.keyword_only]
+    targets = [kwargs[name] for name in outs] or [args[0]]
+    rest = {k: v for k, v in kwargs.items() if k not in outs}
     results = _run_functional(form, args, rest)
     results = list(results) if isinstance(results, (tuple, list)) else [results]
     for target, result in zip(targets, results, strict=True):
-        if schema.written[0].keyword_only and target.shape != result.shape:
+        if outs and target.shape != result.shape:
             target.resize_(result.shape)
         _check_cast(result, target)
         target.copy_(result)
