@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 from cpu_reference import Batch, check_errors, check_opinfo, fallbacks
 
+import torch_go_xla.debug.metrics as metrics
+
 TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 OPS = """
@@ -172,3 +174,40 @@ def test_messages():
     for kind, text, call in cases:
         with pytest.raises(kind, match=text):
             call()
+
+
+def ctc(x, targets, inputs, lengths, **options):
+    loss = F.ctc_loss(x.log_softmax(2), targets, inputs, lengths, **options)
+    return loss, *torch.autograd.grad(loss.sum(), x)
+
+
+def test_ctc():
+    """Targets as rows and in one piece, empty ones, some too long for their input, lengths in tensors."""
+    torch.manual_seed(0)
+    x = torch.randn(9, 4, 5, dtype=torch.float64, requires_grad=True)
+    rows = torch.tensor([[1, 1, 2, 3], [4, -1, -1, -1], [2, 3, 2, 3], [1, 2, 0, 0]])
+    inputs, lengths = (9, 7, 3, 0), (4, 1, 4, 0)
+    piece = torch.cat([row[:n] for row, n in zip(rows, lengths, strict=True)])
+    for reduction in ("none", "mean", "sum"):
+        for targets in (rows, piece):
+            for zero in (False, True):
+                options = {"reduction": reduction, "zero_infinity": zero}
+                want = ctc(x, targets, inputs, lengths, **options)
+                y = x.detach().to("xla").requires_grad_()
+                got = ctc(y, targets.to("xla"), inputs, lengths, **options)
+                torch.testing.assert_close([t.cpu() for t in got], list(want), equal_nan=True)
+    tensors = (torch.tensor(inputs, device="xla"), torch.tensor(lengths, device="xla"))
+    got = ctc(y, rows.to("xla"), *tensors, reduction="none")
+    want = ctc(x, rows, inputs, lengths, reduction="none")
+    torch.testing.assert_close([t.cpu() for t in got], list(want), equal_nan=True)
+    assert fallbacks(["_ctc_loss", "_ctc_loss_backward"]) == []
+
+
+def test_ctc_lengths_are_data():
+    x = torch.randn(6, 2, 4).to("xla").requires_grad_()
+    targets = torch.tensor([[1, 2, 3], [3, 2, 1]]).to("xla")
+    compiled = []
+    for inputs, lengths in (((6, 6), (3, 2)), ((6, 5), (3, 1)), ((4, 6), (1, 3))):
+        ctc(x, targets, inputs, lengths)[1].cpu()
+        compiled.append(metrics.counter_value("UncachedCompile"))
+    assert compiled[0] == compiled[1] == compiled[2]

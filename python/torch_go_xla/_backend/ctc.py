@@ -20,7 +20,7 @@ _NAME = "ctc_loss"
 
 def _check(log_probs: Tensor, targets: Tensor, inputs: Sequence[int], lengths: Sequence[int], blank: int) -> None:
     if log_probs.dtype not in (torch.float32, torch.float64):
-        raise NotImplementedError(f'"ctc_loss_cpu" not implemented for \'{log_probs.dtype}\'')
+        raise NotImplementedError(f"\"ctc_loss_cpu\" not implemented for '{log_probs.dtype}'")
     if targets.dtype not in (torch.int32, torch.int64):
         raise RuntimeError(f"{_NAME}: expected targets of torch.int32 or torch.int64, got {targets.dtype}")
     if log_probs.dim() != 3 or log_probs.numel() == 0:
@@ -50,12 +50,10 @@ class _States(NamedTuple):
     labels: Tensor  # [batch, state]; anything behind a target's last state
     skips: Tensor  # [batch, state]: whether a path may come from two states before
     time: Tensor  # [batch, 1]: how long each input is
-    count: Tensor  # [batch, 1]: how many states each target has
+    size: Tensor  # [batch, 1]: how many states each target has
 
 
-def _states(
-    log_probs: Tensor, targets: Tensor, inputs: Sequence[int], lengths: Sequence[int], blank: int
-) -> _States:
+def _states(log_probs: Tensor, targets: Tensor, inputs: Sequence[int], lengths: Sequence[int], blank: int) -> _States:
     # The lengths are data: other ones need no other program.
     device, most = targets.device, max(lengths)
     if targets.dim() == 1:
@@ -70,8 +68,8 @@ def _states(
     labels = torch.stack((blanks, padded), 2).flatten(1)
     labels = torch.cat((labels, labels.new_full((len(labels), 1), blank)), 1)
     time = torch.tensor(inputs, dtype=torch.int64, device=device).unsqueeze(1)
-    count = torch.tensor(lengths, dtype=torch.int64, device=device).unsqueeze(1) * 2 + 1
-    return _States(labels, _skips(labels, blank), time, count)
+    size = torch.tensor(lengths, dtype=torch.int64, device=device).unsqueeze(1) * 2 + 1
+    return _States(labels, _skips(labels, blank), time, size)
 
 
 def _skips(labels: Tensor, blank: int) -> Tensor:
@@ -96,10 +94,10 @@ def loss(
     alpha = _paths(log_probs, s.labels, s.skips).transpose(0, 1).contiguous()
     end = (s.time - 1).clamp_min(0).unsqueeze(2).expand(-1, 1, alpha.shape[2])
     last = alpha.gather(1, end).squeeze(1)
-    ends = last.gather(1, torch.cat((s.count - 1, (s.count - 2).clamp_min(0)), 1))
-    none = torch.cat((s.count < 1, s.count < 2), 1)
+    ends = last.gather(1, torch.cat((s.size - 1, (s.size - 2).clamp_min(0)), 1))
+    none = torch.cat((s.size < 1, s.size < 2), 1)
     likelihood = ends.masked_fill(none, -torch.inf).logsumexp(1)
-    nothing = torch.where(s.count == 1, 0.0, torch.inf).squeeze(1).to(likelihood.dtype)
+    nothing = torch.where(s.size == 1, 0.0, torch.inf).squeeze(1).to(likelihood.dtype)
     return torch.where(s.time.squeeze(1) == 0, nothing, -likelihood), alpha
 
 
@@ -112,14 +110,14 @@ def backward(
     time = torch.arange(len(log_probs), device=grad.device).unsqueeze(1)  # [time, 1]
     place = torch.arange(s.labels.shape[1], device=grad.device)  # [state]
     from_end = (s.time.mT - 1 - time).clamp_min(0)  # [time, batch]
-    from_last = (s.count - 1 - place).clamp_min(0)  # [batch, state]
+    from_last = (s.size - 1 - place).clamp_min(0)  # [batch, state]
     row = torch.arange(len(s.labels), device=grad.device)
     labels = s.labels.gather(1, from_last)
     beta = _paths(log_probs[from_end, row], labels, _skips(labels, blank))[from_end, row]
     beta = beta.gather(2, from_last.expand_as(beta))
     # The share of the paths through each state in all of them: both factors have the emission.
     paths = log_alpha.transpose(0, 1) + beta - _emissions(log_probs, s.labels)
-    share = (paths + neg_log_likelihood.unsqueeze(1)).exp().masked_fill(place >= s.count, 0)
+    share = (paths + neg_log_likelihood.unsqueeze(1)).exp().masked_fill(place >= s.size, 0)
     shares = torch.zeros_like(log_probs).scatter_add(2, s.labels.expand_as(share), share)
     result = (log_probs.exp() - shares) * grad.unsqueeze(1)
     if zero_infinity:

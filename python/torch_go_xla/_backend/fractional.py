@@ -25,7 +25,9 @@ def _starts(sample: Tensor, size: int, out: int, window: int) -> Tensor:
     return torch.cat((places, last), -1)
 
 
-def _forward(op: Any, self: Tensor, window: Sequence[int], out: Sequence[int], samples: Tensor) -> tuple[Tensor, Tensor]:
+def _forward(
+    op: Any, self: Tensor, window: Sequence[int], out: Sequence[int], samples: Tensor
+) -> tuple[Tensor, Tensor]:
     def meta(x: Tensor) -> Tensor:
         return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta")
 

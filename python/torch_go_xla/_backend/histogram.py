@@ -18,7 +18,7 @@ def _check(x: Tensor, bins: Sequence[Any], weight: Tensor | None) -> None:
     if x.dim() < 2:
         raise RuntimeError(f"{_NAME}: input tensor should have at least 2 dimensions")
     if not x.dtype.is_floating_point or x.dtype.itemsize < 4:
-        raise NotImplementedError(f'"histogramdd" not implemented for \'{str(x.dtype).removeprefix("torch.")}\'')
+        raise NotImplementedError(f"\"histogramdd\" not implemented for '{str(x.dtype).removeprefix('torch.')}'")
     n = x.shape[-1]
     if len(bins) != n:
         raise RuntimeError(
@@ -26,8 +26,8 @@ def _check(x: Tensor, bins: Sequence[Any], weight: Tensor | None) -> None:
         )
     if weight is not None and weight.dtype != x.dtype:
         raise RuntimeError(
-            f"{_NAME}: if weight tensor is provided, input tensor and weight tensor should have the same dtype, but got "
-            f"input({x.dtype}), and weight({weight.dtype})"
+            f"{_NAME}: if weight tensor is provided, input tensor and weight tensor should have the same dtype, but "
+            f"got input({x.dtype}), and weight({weight.dtype})"
         )
     if weight is not None and weight.shape != x.shape[:-1]:
         raise RuntimeError(
@@ -55,13 +55,11 @@ def bin_edges(
     edges = []
     for d, count in enumerate(bins):
         given = None if range is None else list(range[2 * d : 2 * d + 2])
-        edges.append(torch.histogram(points[:, d], count, range=given)[1])  # type: ignore[arg-type]
+        edges.append(torch.histogram(points[:, d], count, range=given)[1])
     return edges
 
 
-def from_edges(
-    self: Tensor, bins: Sequence[Tensor], *, weight: Tensor | None = None, density: bool = False
-) -> Tensor:
+def from_edges(self: Tensor, bins: Sequence[Tensor], *, weight: Tensor | None = None, density: bool = False) -> Tensor:
     """_histogramdd_from_bin_tensors: the weights of the points of self [..., n] in each cell of a grid."""
     _check(self, bins, weight)
     for d, edges in enumerate(bins):
