@@ -57,7 +57,6 @@ DIFFERENCES: dict[str, str] = {
     "test_optimizer_step_with_sharding": _CLASSES,
     "test_sharding_propagation": _CLASSES,
     "test_xla_distribute_module": _CLASSES,
-    "test_execute_replicated_metrics": _COUNTER,
     "test_metrics_recorded": _COUNTER,
     "test_model_weight_metrics": _COUNTER,
     "test_op_sharding_cache": _COUNTER,
