@@ -29,7 +29,7 @@ DEPENDS := pyproject.toml setup.py
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test check conformance models build install wheel lint conform plugins race asan cgocheck golden fuzz crash metamorphic threads bench bench-quick soak clean distclean upstream-spmd
+.PHONY: help demo test check conformance models build install wheel lint conform plugins race asan cgocheck golden fuzz crash metamorphic threads bench bench-quick soak clean distclean upstream-aliases upstream-spmd
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -111,6 +111,9 @@ metamorphic: $(VENV)/.installed-test build ## PROGRAMS random programs in eight 
 
 threads: $(VENV)/.installed-test build ## eight threads that trace, sync and save for THREAD_SECONDS
 	THREAD_SECONDS=$(THREAD_SECONDS) $(PY) -m pytest -q tests/test_threads.py
+
+upstream-aliases: $(VENV)/.installed-test build ## torch_xla's own tests of aliases, in-place writes and saving; TORCH_XLA as below
+	$(PY) tests/upstream/aliases.py $(TORCH_XLA)
 
 upstream-spmd: $(VENV)/.installed-test build ## torch_xla's own SPMD tests on this package; TORCH_XLA names a checkout of it
 	$(PY) tests/upstream/spmd.py $(TORCH_XLA)

@@ -206,7 +206,7 @@ def train(device):
         losses.append(loss)
         if device == "xla":
             torch_go_xla.sync()
-            counts.append((core.counters()["UncachedCompile"], core.counters().get("InputOutputAliasCount", 0)))
+            counts.append((core.counters()["UncachedCompile"], core.counters().get("DonatedBuffers", 0)))
     return torch.stack([l.detach().cpu() for l in losses]), model, optimizer, counts
 
 want, plain, _, _ = train("cpu")

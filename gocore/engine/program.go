@@ -61,6 +61,7 @@ var (
 	uncached      = metrics.C("UncachedCompile")
 	cachedCompile = metrics.C("CachedCompile")
 	graphSize     = metrics.M("GraphNodes", "")
+	aliased       = metrics.M("InputOutputAliasCount", "") // parameters that a program may take over
 	diskHits      = metrics.C("PersistentCacheHit")
 	diskMisses    = metrics.C("PersistentCacheMiss")
 	diskDamaged   = metrics.C("PersistentCacheDeserializeFailure")

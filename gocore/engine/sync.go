@@ -142,6 +142,13 @@ func (e *Engine) program(d *runtime.Device) (*program, error) {
 	e.history.explain(&e.plan, d, syncs.Value(), e.Where)
 	lowerTime.Since(start)
 	graphSize.Add(float64(len(e.plan.Nodes)))
+	aliases := 0
+	for i, to := range lp.Donors {
+		if to >= 0 || e.plan.Given[i] {
+			aliases++
+		}
+	}
+	aliased.Add(float64(aliases))
 	p := newProgram(key, d, lp, len(e.plan.Nodes), func() { e.cache.Remove(key) })
 	p.disk = e.disk
 	e.cache.Put(key, p)

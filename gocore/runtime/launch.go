@@ -140,7 +140,7 @@ func (x *Executable) done(c *pjrt.Call) {
 	x.mu.Unlock()
 }
 
-var donated = metrics.C("InputOutputAliasCount")
+var donated = metrics.C("DonatedBuffers")
 
 // Program gives a launch its executable; it may wait for a compile.
 type Program interface {

@@ -90,13 +90,15 @@ def _xla_get_cpu_tensors(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     return cpu_tensors(_checked(tensors))
 
 
-def _set_buffer_donation(tensor: torch.Tensor, should_donate: bool) -> None:
-    """Give a tensor's buffer away: the next program that reads it takes its memory over.
+def _set_buffer_donation(tensor: torch.Tensor, should_donate: bool) -> bool:
+    """Give a tensor's buffer away: the next program that reads it takes its memory over. Returns True.
 
     Reading the tensor afterwards, or an alias of it, raises DonatedBufferError.
     """
     (handle,) = _handles([tensor])
     call(_native.raw.bindings_SetDonation, handle, should_donate)
+    _native.count("XlaSetBufferDonation")
+    return True
 
 
 def _get_buffer_donation(tensor: torch.Tensor) -> bool:

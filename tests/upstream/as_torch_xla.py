@@ -9,6 +9,8 @@ import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import torch
+
 import torch_go_xla
 
 
@@ -37,25 +39,70 @@ _HELPERS: dict[str, dict[str, Any]] = {
     "utils.utils": {
         "SampleGenerator": SampleGenerator,
         "check_env_flag": lambda name, default="": os.environ.get(name, default).upper() in ("1", "TRUE", "ON", "YES"),
-        "getenv_as": lambda name, type, default=None: type(os.environ[name]) if name in os.environ else default,
+        "getenv_as": lambda name, type, defval=None: type(os.environ[name]) if name in os.environ else defval,
+        "as_list": lambda x: x if isinstance(x, list | tuple) else [x],
     },
     "core.xla_env_vars": {"PJRT_DEVICE": "PJRT_DEVICE"},
     "_internal": {"tpu": SimpleNamespace(version=lambda: 0)},
     "distributed.xla_backend": {},
     "amp": {"autocast": None},
+    # imported by files of which other tests are run
+    "core.functions": {},
+    "core.xla_builder": {},
+    "core.xla_op_registry": {},
+    "debug.model_comparator": {},
+    "debug.profiler": {},
+    "distributed.data_parallel": {},
+    "distributed.fsdp": {"checkpoint_module": None},
+    "distributed.fsdp.utils": {"apply_xla_patch_to_nn_linear": None},
+    "experimental": {"is_eager_mode": lambda: False},
+    "test": {},
+    "test.test_utils": {"mp_test": lambda test: test},
+    "utils.dlpack": {},
+    "utils.serialization": {},
+}
+
+
+def _is_placeholder(tensor: torch.Tensor) -> bool:
+    """Tell whether the tensor's buffer is gone."""
+    try:
+        tensor.cpu()
+    except torch_go_xla.DonatedBufferError:
+        return True
+    return False
+
+
+def _dot_general(a: torch.Tensor, b: torch.Tensor, dims: Any) -> torch.Tensor:
+    ((left, right), _) = dims
+    return torch.tensordot(a, b, (left, right))
+
+
+# Donation is always exact here; torch_xla asks for that by a switch.
+_switches = {"alias_with_buffer_donor": False}
+
+# What the tests take of torch_xla's _XLAC that is an internal of its own.
+_INTERNALS: dict[str, Any] = {
+    "_xla_set_enable_alias_with_buffer_donor_config": lambda on: _switches.update(alias_with_buffer_donor=on),
+    "_xla_get_enable_alias_with_buffer_donor_config": lambda: _switches["alias_with_buffer_donor"],
+    "_is_placecholder": _is_placeholder,
+    "_xla_dot_general": _dot_general,
 }
 
 
 def _add_helpers() -> None:
+    for name, function in _INTERNALS.items():
+        if not hasattr(torch_go_xla._XLAC, name):
+            setattr(torch_go_xla._XLAC, name, function)
     for name, content in _HELPERS.items():
         full = f"torch_xla.{name}"
+        parent, _, last = full.rpartition(".")
         if full not in sys.modules:
-            module = ModuleType(full)
-            vars(module).update(content)
-            sys.modules[full] = module
-            parent, _, last = full.rpartition(".")
+            sys.modules[full] = ModuleType(full)
             if not hasattr(sys.modules[parent], last):
-                setattr(sys.modules[parent], last, module)
+                setattr(sys.modules[parent], last, sys.modules[full])
+        for key, value in content.items():
+            if not hasattr(sys.modules[full], key):
+                setattr(sys.modules[full], key, value)
 
 
 def pytest_configure() -> None:

@@ -9,14 +9,12 @@ The exit status is 1 if one fails without a reason.
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
 import sys
-from pathlib import Path
+
+from runner import Suite
 
 # By file: what passes with torch_xla 2.9 itself.
-FILES: dict[str, int | None] = {
+FILES: dict[str, int | str | None] = {
     "test_xla_sharding": 81,
     "test_xla_sharded_tensor": 2,
     "test_xla_virtual_device": None,
@@ -80,49 +78,5 @@ DIFFERENCES: dict[str, str] = {
 }
 
 
-def run(checkout: Path, name: str) -> tuple[dict[str, int], list[str]]:
-    """Return the counts by outcome, and the tests that failed."""
-    env = {
-        **os.environ,
-        "PJRT_DEVICE": os.environ.get("PJRT_DEVICE", "CPU"),
-        "CPU_NUM_DEVICES": "4",
-        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]),
-    }
-    folder = checkout / "test" / "spmd"
-    command = [sys.executable, "-m", "pytest", "-q", "-rf", "--tb=line", "-p", "as_torch_xla", "-p", "no:cacheprovider"]
-    command += ["--rootdir", str(folder), "-c", os.devnull, str(folder / f"{name}.py")]
-    done = subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=1200, check=False)
-    if os.environ.get("UPSTREAM_VERBOSE"):
-        print(done.stdout, done.stderr)
-    last = done.stdout.strip().rpartition("\n")[2]
-    counts = {kind: int(n) for n, kind in re.findall(r"(\d+) (passed|failed|skipped|errors?)", last)}
-    if not counts:
-        counts = {"failed": 1}
-        return counts, [f"{name} (ends with status {done.returncode}: {(done.stderr or last)[-300:]})"]
-    return counts, re.findall(r"^FAILED \S+::(\w+)", done.stdout, re.MULTILINE)
-
-
-def main(checkout: str, *names: str) -> int:
-    """Run the files; return the exit status."""
-    unexplained = []
-    print(f"{'file':42}{'passed':>8}{'failed':>8}{'skipped':>9}{'torch_xla 2.9':>15}")
-    for name in names or FILES:
-        counts, failed = run(Path(checkout), name)
-        theirs = FILES.get(name)
-        print(
-            f"{name:42}{counts.get('passed', 0):8}{counts.get('failed', 0) + counts.get('error', 0):8}"
-            f"{counts.get('skipped', 0):9}{'-' if theirs is None else theirs:>15}",
-            flush=True,
-        )
-        for test in failed:
-            reason = DIFFERENCES.get(test)
-            print(f"    {test}: {reason or 'NOT EXPLAINED'}", flush=True)
-            if reason is None:
-                unexplained.append(test)
-    return 1 if unexplained else 0
-
-
 if __name__ == "__main__":
-    if len(sys.argv) < 2 or not (Path(sys.argv[1]) / "test" / "spmd").is_dir():
-        sys.exit("usage: spmd.py CHECKOUT [FILE...], where CHECKOUT is a working copy of torch_xla's repository")
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(Suite("spmd", FILES, DIFFERENCES, devices=4).main())
