@@ -61,9 +61,10 @@ func SnapshotAddress(id, i int64) (int64, error) {
 // DropSnapshot ends a snapshot.
 func DropSnapshot(id int64) { engine.Default.DropSnapshot(id) }
 
-// SetDonation gives the buffer of a storage away to the next program that reads it, or takes that back.
-func SetDonation(handle int64, on bool) (bool, error) {
-	return ok(engine.Default.SetDonation(engine.Handle(handle), on))
+// SetDonation gives the buffer of a storage away to the next program that reads it, or takes that back; where is the
+// caller's source line.
+func SetDonation(handle int64, on bool, where string) (bool, error) {
+	return ok(engine.Default.SetDonation(engine.Handle(handle), on, where))
 }
 
 // Donation reports whether the buffer of a storage was given away.

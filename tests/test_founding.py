@@ -157,12 +157,24 @@ def test_reading_a_donated_buffer_is_an_error_not_a_crash() -> None:
     assert y.tolist() == [1, 2, 3, 4]
     for read in (x.cpu, x.tolist, lambda: alias[0].item(), lambda: x * 2, lambda: xm.save([x], "/dev/null")):
         with pytest.raises(
-            torch_go_xla.DonatedBufferError, match=r"f32\[4\] on xla:0.*donated to the program of step \d+"
+            torch_go_xla.DonatedBufferError,
+            match=r"f32\[4\] on xla:0\), given away at .*test_founding.py:\d+, was donated to the program of step \d+",
         ):
             read()
     x.fill_(7)
     assert alias.tolist() == [7, 7, 7, 7]
     assert (y * 2).tolist() == [2, 4, 6, 8]
+
+
+def test_the_error_of_a_donated_value_names_its_line() -> None:
+    x = torch.arange(4.0, device="xla")
+    y = x.mul(3)
+    torch_go_xla._XLAC._set_buffer_donation(y, True)
+    z = y + 1
+    torch_go_xla.sync(wait=True)
+    with pytest.raises(torch_go_xla.DonatedBufferError, match=r"(?s)step \d+.*aten::mul.* at .*test_founding.py:\d+"):
+        y.cpu()
+    assert z.tolist() == [1, 4, 7, 10]
 
 
 def test_a_shared_buffer_is_not_donated() -> None:

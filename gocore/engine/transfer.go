@@ -141,8 +141,9 @@ func download(b *runtime.Buffer, dst unsafe.Pointer, size int64) error {
 	return nil
 }
 
-// SetDonation gives the buffer of a storage away to the next program that reads it, or takes that back.
-func (e *Engine) SetDonation(h alias.Handle, on bool) error {
+// SetDonation gives the buffer of a storage away to the next program that reads it, or takes that back. where is the
+// source line that does so, for the error of those who read the buffer afterwards.
+func (e *Engine) SetDonation(h alias.Handle, on bool, where string) error {
 	b, err := e.Buffer(h)
 	if err != nil {
 		return err
@@ -150,7 +151,7 @@ func (e *Engine) SetDonation(h alias.Handle, on bool) error {
 	if b == nil {
 		return errs.New(errs.Runtime, "the tensor has no buffer to donate: it was never written")
 	}
-	b.SetDonating(on)
+	b.SetDonating(on, where)
 	b.Release()
 	return nil
 }

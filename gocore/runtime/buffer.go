@@ -37,7 +37,7 @@ type Buffer struct {
 	one      [1]pjrt.Buffer
 	err      error // valid in bufFailed and bufDead
 	wait     *sync.WaitGroup
-	given    atomic.Bool
+	given    atomic.Pointer[string] // where the user gave the buffer away; nil: not given
 	pins     atomic.Int32
 	host     atomic.Uintptr // what Pin gives, once that is known
 	borrowed bool           // the memory is the host's: no program takes it over
@@ -131,10 +131,14 @@ func (b *Buffer) recorded(err error) error {
 	return errs.Recorded(err, b.Dev.home.Recorder(b.Origin))
 }
 
-// Kill records that a program took the buffer's memory although a tensor still names it; err says
-// which one. Reading the buffer gives err.
-func (b *Buffer) Kill(err error) {
-	b.err = err
+// kill records that the program of a step took the buffer's memory although a tensor still names it: reading the
+// buffer is an error, which says where the value was recorded, if it was, and where it was given away.
+func (b *Buffer) kill(step int64) {
+	where := ""
+	if at := b.given.Load(); at != nil && *at != "" {
+		where = ", given away at " + *at + ","
+	}
+	b.err = b.recorded(errs.New(errs.Donated, "the buffer of this tensor (%s on %s)%s was donated to the program of step %d, which has taken its memory; its value is gone", b.Shape, b.Dev, where, step))
 	b.state.Store(bufDead)
 }
 
@@ -156,11 +160,17 @@ func (b *Buffer) source() int {
 }
 
 // SetDonating gives the buffer away, or takes that back: the next program that reads it takes it over,
-// whoever else names it, and reading it afterwards is an error.
-func (b *Buffer) SetDonating(on bool) { b.given.Store(on) }
+// whoever else names it, and reading it afterwards is an error, which says where the buffer was given away.
+func (b *Buffer) SetDonating(on bool, where string) {
+	if on {
+		b.given.Store(&where)
+	} else {
+		b.given.Store(nil)
+	}
+}
 
 // Donating reports whether the buffer was given away.
-func (b *Buffer) Donating() bool { return b.given.Load() }
+func (b *Buffer) Donating() bool { return b.given.Load() != nil }
 
 // Pin waits until the buffer is computed and returns the address of its data, dense and row-major; 0 where
 // the host cannot read the device's memory, or the data are in several tiles. Until Unpin no program takes the memory over, not even one that

@@ -313,7 +313,7 @@ func (d *Device) start(l *Launch, x *Executable) error {
 	}
 	for i, a := range l.Args {
 		if l.given(i) {
-			a.Kill(errs.New(errs.Donated, "the buffer of this tensor (%s on %s) was donated to the program of step %d, which has taken its memory; its value is gone", a.Shape, d, l.Step))
+			a.kill(l.Step)
 		}
 	}
 	return nil

@@ -202,7 +202,7 @@ func TestAGivenBufferDiesForAllItsOwners(t *testing.T) {
 	f := open(t, nil)
 	x := f.array(1, 2)
 	x.Retain()
-	x.SetDonating(true)
+	x.SetDonating(true, "")
 	y := f.run(f.double(0), []int32{0}, x)
 	f.want(y, 2, 4)
 	if _, err := read(x); errs.KindOf(err) != errs.Donated {
@@ -224,7 +224,7 @@ func TestAPinnedBufferIsNotTakenOver(t *testing.T) {
 		t.Fatalf("address %#x, %v", addr, err)
 	}
 	here := *(**[2]float32)(unsafe.Pointer(&addr))
-	x.SetDonating(true)
+	x.SetDonating(true, "")
 	p := f.double(0)
 	y := f.run(p, []int32{0}, x)
 	f.want(y, 4, 8)
@@ -261,7 +261,7 @@ func TestABorrowedBufferIsNotTakenOver(t *testing.T) {
 		t.Errorf("the buffer is at %#x (%v), not where it was: %p", addr, err, here)
 	}
 	x.Unpin()
-	x.SetDonating(true)
+	x.SetDonating(true, "")
 	x.Retain()
 	y := f.run(f.double(0), []int32{0}, x) // the other owner is this test
 	f.want(y, 2, 4)

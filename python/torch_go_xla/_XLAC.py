@@ -5,6 +5,7 @@ Tensors inside ``torch.func.functionalize`` are unwrapped by `settled` before an
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -93,10 +94,13 @@ def _xla_get_cpu_tensors(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 def _set_buffer_donation(tensor: torch.Tensor, should_donate: bool) -> bool:
     """Give a tensor's buffer away: the next program that reads it takes its memory over. Returns True.
 
-    Reading the tensor afterwards, or an alias of it, raises DonatedBufferError.
+    Reading the tensor afterwards, or an alias of it, raises DonatedBufferError, which names the line that gave the
+    buffer away, the one that recorded the value, and the step whose program took it.
     """
     (handle,) = _handles([tensor])
-    call(_native.raw.bindings_SetDonation, handle, should_donate)
+    caller = sys._getframe(1)
+    where = f"{caller.f_code.co_filename}:{caller.f_lineno}"
+    call(_native.raw.bindings_SetDonation, handle, should_donate, where)
     _native.count("XlaSetBufferDonation")
     return True
 

@@ -22,12 +22,13 @@ FILES: dict[str, int | str | None] = {
 }
 
 CHOSEN = {
-    "test_operations": "_view or inplace or in_place or _save or as_strided or diagonal_write or deepcopy or slice_copy "
-    "or s_copy or ailing",
+    "test_operations": "_view or inplace or in_place or _save or as_strided or diagonal_write or deepcopy "
+    "or slice_copy or s_copy or ailing",
 }
 
 _WORDS = "the error is raised, in torch's own words, as on the CPU"
 _CUSTOM = "asks for torch_xla's builder of computations"
+_TYPES = "reads the type of a value in a text, or by a name, that torch_xla has for it"
 _SWITCH = "donation is exact by ownership here; torch_xla has a switch for it"
 
 # By test: why it fails here.
@@ -60,6 +61,11 @@ DIFFERENCES: dict[str, str] = {
     "test_user_computation_empty_inputs": _CUSTOM,
     "test_user_config_donation_with_ltc_donation_graph_sync0": _SWITCH,
     "test_user_config_donation_with_ltc_donation_graph_sync1": _SWITCH,
+    "test_inplace_mul_scalar_different_dtype": _TYPES,
+    "test_view_as_complex_f32": _TYPES,
+    "test_view_as_complex_f64": _TYPES,
+    "test_view_as_real_c64": _TYPES,
+    "test_view_as_real_c128": _TYPES,
     "test_device_data_node_tracing_aliasing": "is a method outside of a class: an error with torch_xla too",
 }
 

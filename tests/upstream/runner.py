@@ -68,6 +68,8 @@ class Suite:
     def main(self) -> int:
         """Do what the command line says: a checkout, and the files if not all."""
         if len(sys.argv) < 2 or not (Path(sys.argv[1]) / "test" / self.folder).is_dir():
-            print(f"usage: {sys.argv[0]} CHECKOUT [FILE...], where CHECKOUT is a working copy of torch_xla's repository")
+            print(
+                f"usage: {sys.argv[0]} CHECKOUT [FILE...], where CHECKOUT is a working copy of torch_xla's repository"
+            )
             return 2
         return self.check(Path(sys.argv[1]), sys.argv[2:])
