@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from ._backend.replay import Recorded
 
@@ -28,7 +29,12 @@ def install() -> None:
 
 def _compiler(graph: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
     devices = {x.device.index or 0 for x in example_inputs if isinstance(x, torch.Tensor) and x.device.type == "xla"}
-    recorded = Recorded(graph, device=min(devices, default=0))
+
+    def computed(*args: Any) -> Any:
+        # A view of a parameter requires grad, even where no gradient is recorded; AOTAutograd expects none.
+        return pytree.tree_map_only(torch.Tensor, lambda t: t.detach() if t._is_view() else t, graph(*args))
+
+    recorded = Recorded(computed, device=min(devices, default=0))
 
     def run(args: list[Any]) -> Any:
         given = tuple(args)

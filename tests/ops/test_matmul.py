@@ -138,3 +138,31 @@ def test_attention():
                 backward=dtype == torch.float32,
             )
     batch.check()
+
+
+GROUPS = {
+    "rows": ((12, 16), (3, 16, 8)),
+    "columns": ((3, 8, 16), (16, 12)),
+    "sums": ((8, 12), (12, 16)),
+    "batches": ((3, 8, 16), (3, 16, 8)),
+}
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_products_of_groups(name: str) -> None:
+    """Groups have sizes that are values: one of these is empty, and what is not finite stays in its group."""
+    torch.manual_seed(0)
+    x, y = (torch.randn(size) for size in GROUPS[name])
+    ends = None if name == "batches" else torch.tensor([4, 4, 12], dtype=torch.int32)
+    if name == "rows":
+        y[0, 0, 0] = torch.nan
+    results = []
+    for device in ("cpu", "xla"):
+        a, b = (t.to(device).requires_grad_() for t in (x.clone(), y.clone()))
+        product = torch.nn.functional.grouped_mm(a, b, offs=None if ends is None else ends.to(device))
+        product.nan_to_num().square().sum().backward()
+        results.append([t.detach().cpu() for t in (product, a.grad, b.grad)])
+    torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-4, equal_nan=True)
+    if ends is not None:
+        with pytest.raises(RuntimeError, match="Have to provide offsets"):
+            torch.nn.functional.grouped_mm(x.to("xla"), y.to("xla"))

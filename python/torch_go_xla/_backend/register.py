@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from . import (
+    attention,
     autocast,
     ctc,
     fallback,
@@ -186,7 +187,7 @@ def register(table: Sequence[tuple[str, str]]) -> None:
     kernels = make_kernels(table)
     _batch_norm(kernels)
     kernels.update(linalg.checked(kernels) | linalg.determinants(kernels))
-    for module in (special, rnn, linalg, segments, sized, fused, fractional, histogram, ctc):
+    for module in (special, rnn, linalg, segments, sized, fused, fractional, histogram, ctc, attention):
         kernels.update(module.kernels())
     major, minor = (int(part) for part in torch.__version__.split(".")[:2])
     native().fast.register_views(major << 56 | minor << 48)

@@ -38,13 +38,20 @@ class _Output:
     items: int  # of the storage
 
 
+@dataclass(frozen=True)
+class _Argument:
+    """A result that is an argument itself."""
+
+    place: int
+
+
 @dataclass
 class _Capture:
     """One captured computation."""
 
     id: int
     storages: tuple[int, ...]  # the arguments whose storages it takes
-    outputs: list[Any]  # the leaves of the result: _Output, or a value that is no tensor
+    outputs: list[Any]  # the leaves of the result: _Output, _Argument, or a value that is no tensor
     tree: Any
     new: int  # how many storages it makes
     digest: int
@@ -129,7 +136,7 @@ class Recorded:
         leaves: list[Any] = []
         for o in capture.outputs:
             if not isinstance(o, _Output):
-                leaves.append(o)
+                leaves.append(args[o.place] if isinstance(o, _Argument) else o)
                 continue
             base = args[o.argument].detach() if o.storage < 0 else bases[o.storage]
             if base is None:
@@ -186,6 +193,9 @@ class Recorded:
         for x in leaves:
             if not isinstance(x, torch.Tensor):
                 outputs.append(x)
+                continue
+            if (same := next((i for i, a in enumerate(args) if a is x), -1)) >= 0:
+                outputs.append(_Argument(same))  # a parameter that the backward pass takes
                 continue
             if type(x) is not torch.Tensor or x.device.type != "xla" or x.requires_grad:
                 self.reason = "it returns a tensor that requires grad, or is elsewhere"
