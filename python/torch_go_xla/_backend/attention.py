@@ -36,7 +36,7 @@ def multi_head_attention(
 ) -> tuple[Tensor, Tensor | None]:
     """_native_multi_head_attention: the result and, if wanted, the weights."""
     parts = zip((query, key, value), qkv_weight.chunk(3), qkv_bias.chunk(3), strict=True)
-    q, k, v = (F.linear(x, w, b).unflatten(-1, (num_head, -1)).transpose(1, 2) for x, w, b in parts)
+    q, k, v = (F.linear(x, w, b).view(*x.shape[:2], num_head, -1).transpose(1, 2) for x, w, b in parts)
     scores = q @ k.transpose(-1, -2) * (embed_dim // num_head) ** -0.5
     if mask is not None:
         scores = _hidden(scores, mask, mask_type)
