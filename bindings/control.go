@@ -7,7 +7,8 @@ import (
 )
 
 // Open opens the device. settings is JSON: {"library": path, "preload": [paths], "options": {create
-// options of the plugin}, "environment": {variables of the config table}}.
+// options of the plugin}, "environment": {variables of the config table}, "job": {"index", "count",
+// "store": address}}.
 func Open(settings string) (bool, error) { return ok(engine.Default.OpenJSON(settings)) }
 
 // Opened reports that a device is open.

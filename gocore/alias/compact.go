@@ -50,9 +50,13 @@ func (s *Store) Compact(dev int32) {
 	t.Leaves = kept
 }
 
-// named calls f with each place where a cell names a node of the current graph of a device.
+// named calls f with each place where a cell, or the list of effects, names a node of the current graph of a device.
 func (s *Store) named(dev int32, f func(*ir.ID)) {
-	epoch := s.traces[dev].epoch
+	t := &s.traces[dev]
+	for i := range t.Effects {
+		f(&t.Effects[i])
+	}
+	epoch := t.epoch
 	for i := range s.cells {
 		if c := &s.cells[i]; c.Dev == dev && c.Epoch == epoch && (c.State == Pending || c.State == Device) {
 			f(&c.Value)

@@ -8,13 +8,13 @@ import (
 // Split cuts the graph of a device after a sync of only some storages: the storages that are still
 // Pending are recorded again in a new graph, in which the computed values are leaves. computed gives the
 // buffer of a value that the sync computes, or nil; Split retains what it uses. The caller releases the
-// references of the old leaves, which it gets back.
+// references of the old leaves, which it gets back. There are no effects.
 func (s *Store) Split(dev int32, computed func(ir.ID) Buffer) (old []Leaf) {
 	t := &s.traces[dev]
 	from := t.Graph
 	old = t.Leaves
 	dirty := t.Dirty
-	t.Graph, t.Leaves, t.Dirty, t.gaps = ir.Graph{}, nil, nil, 0
+	t.Graph, t.Leaves, t.Dirty, t.gaps = ir.Graph{Local: from.Local}, nil, nil, 0
 	t.epoch++
 	c := copier{from: &from, to: t, old: old, computed: computed, ids: make([]ir.ID, from.Len())}
 	for _, slot := range dirty {

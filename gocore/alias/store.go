@@ -25,6 +25,9 @@ type Trace struct {
 	Leaves []Leaf
 	// Dirty are the slots of the Pending cells, in the order in which they became so; 0 marks a gap.
 	Dirty []uint32
+	// Effects are the values that are computed even if no cell needs them: what a process exchanges with
+	// others, who count on it.
+	Effects []ir.ID
 	// Partitions is the number of devices that SPMD spreads the graph over; 0 without SPMD.
 	Partitions int
 	// Crowded is how many nodes the graph may have before it is worth a look for those that nobody needs.
@@ -274,15 +277,15 @@ func (t *Trace) Ground(id ir.ID, buf Buffer) {
 // Epoch is the number of the graph being recorded; it changes when the graph is cut.
 func (t *Trace) Epoch() uint32 { return t.epoch }
 
-// Idle reports that no cell is Pending: nobody needs the graph.
-func (t *Trace) Idle() bool { return t.gaps == len(t.Dirty) }
+// Idle reports that no cell is Pending and that there are no effects: nobody needs the graph.
+func (t *Trace) Idle() bool { return t.gaps == len(t.Dirty) && len(t.Effects) == 0 }
 
 // Cut ends the graph: the caller has moved every Pending cell to another state, or re-recorded it, and
 // owns the references of the leaves it took.
 func (t *Trace) Cut() {
 	t.Graph.Reset()
 	clear(t.Leaves)
-	t.Leaves, t.Dirty, t.gaps = t.Leaves[:0], t.Dirty[:0], 0
+	t.Leaves, t.Dirty, t.Effects, t.gaps = t.Leaves[:0], t.Dirty[:0], t.Effects[:0], 0
 	t.Crowded = 0
 	t.epoch++
 }
@@ -318,6 +321,6 @@ func (s *Store) Merge(partitions int, move func(Buffer) (Buffer, error)) (err er
 		}
 	}
 	s.traces = s.traces[:1]
-	s.traces[0].Partitions = partitions
+	s.traces[0].Partitions, s.traces[0].Graph.Local = partitions, true
 	return nil
 }

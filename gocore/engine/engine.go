@@ -50,7 +50,8 @@ type Engine struct {
 	watched   []*program // with a reference each
 	replays   replays
 	loans     loans
-	precision stablehlo.Precision // of matrix products and convolutions
+	precision stablehlo.Precision  // of matrix products and convolutions
+	exchanges map[string]*exchange // under way, by tag
 	// Run identifies the process in dumps and profiles.
 	Run uuid.UUID
 	// TakeDead fills dst with handles of storages that died and returns their number; the kernels'
@@ -88,6 +89,13 @@ type Settings struct {
 	Preload []string       // libraries that the plugin needs loaded before it
 	Options map[string]any // create options of the plugin's client
 	Torch   string         // absolute path of the libtorch_cpu that the process has loaded; empty: none
+	Job     JobSettings
+}
+
+// JobSettings say of which processes this one is part.
+type JobSettings struct {
+	Index, Count int    // of processes; one of one is no job
+	Store        string // the address of the store by which they find each other, see ServeStore
 }
 
 // Open loads the plugin and creates the client. Opening again does nothing.
@@ -106,7 +114,13 @@ func (e *Engine) Open(s Settings) error {
 	if err != nil {
 		return errs.Wrap(errs.Runtime, err, "")
 	}
-	client, err := runtime.Open(plugin, s.Options)
+	var job *runtime.Job
+	if s.Job.Count > 1 {
+		if job, err = runtime.Join(s.Job.Index, s.Job.Count, s.Job.Store, joinTimeout); err != nil {
+			return err
+		}
+	}
+	client, err := runtime.Open(plugin, s.Options, job)
 	if err != nil {
 		return errs.Wrap(errs.KindOf(err), err, "%s opens no device: %v", s.Library, err)
 	}
@@ -134,6 +148,10 @@ func (e *Engine) use(client *runtime.Client) {
 	e.client, e.store = client, alias.NewStore(n)
 	e.devices.Store(&client.Devices)
 	e.seeds = make([]seed, n)
+	e.ctx.Replicas = 1
+	if client.Job != nil {
+		e.ctx.Replicas = client.Job.Count
+	}
 	e.cache = newCache()
 	e.ctx.Functions = make(map[string]*stablehlo.Function)
 	if e.ctx.DefaultFloat == dtype.Invalid {

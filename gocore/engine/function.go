@@ -99,7 +99,7 @@ func (e *Engine) function(args, outs []int64) (*stablehlo.Builder, error) {
 	}
 	c, _ := e.store.Cell(all[0])
 	t := e.store.Trace(c.Dev)
-	e.plan.Build(e.store, t, slots)
+	e.plan.Build(e.store, t, slots, nil)
 	params := make([]lower.Parameter, len(args))
 	for i, h := range all[:len(args)] {
 		c, _ := e.store.Cell(h)

@@ -62,6 +62,7 @@ func (e *Engine) OpenJSON(text string) error {
 		Options     map[string]any    `json:"options"`
 		Torch       string            `json:"torch"`
 		Environment map[string]string `json:"environment"`
+		Job         JobSettings       `json:"job"`
 	}
 	if err := json.Unmarshal([]byte(text), &in); err != nil {
 		return errs.Wrap(errs.Value, err, "settings: %v", err)
@@ -76,7 +77,7 @@ func (e *Engine) OpenJSON(text string) error {
 			in.Options[k] = int64(f)
 		}
 	}
-	return e.Open(Settings{Library: in.Library, Preload: in.Preload, Options: in.Options, Torch: in.Torch})
+	return e.Open(Settings{Library: in.Library, Preload: in.Preload, Options: in.Options, Torch: in.Torch, Job: in.Job})
 }
 
 // DeviceCount is the number of devices, 0 before Open.
@@ -217,5 +218,9 @@ func (e *Engine) Ready(handle int64, timeout time.Duration) (bool, error) {
 		return err == nil, err
 	}
 	defer b.Release()
-	return b.AwaitFor(timeout)
+	done, err := b.AwaitFor(timeout)
+	if !done && err == nil {
+		err = e.client.Job.Failure()
+	}
+	return done, err
 }

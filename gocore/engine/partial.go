@@ -44,6 +44,9 @@ func (e *Engine) SyncSome(handles []int64) error {
 
 func (e *Engine) cutSome(d *runtime.Device, slots []uint32) error {
 	t := e.store.Trace(d.Index)
+	if len(t.Effects) > 0 { // what is exchanged with other processes must be so once, and in order
+		return e.cut(d)
+	}
 	if slots = e.withhold(t, slots); len(slots) == 0 {
 		return nil
 	}
@@ -122,7 +125,7 @@ func (e *Engine) Dump(handles []int64, format string) (string, error) {
 		return "", nil
 	}
 	t := e.store.Trace(dev)
-	e.plan.Build(e.store, t, slots)
+	e.plan.Build(e.store, t, slots, nil)
 	switch format {
 	case "ir":
 		return printPlan(&e.plan), nil

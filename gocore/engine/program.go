@@ -42,8 +42,10 @@ type program struct {
 	results []*shape.Shape
 	donors  []int32
 	open    []bool // see lower.Program
-	nodes   int
-	disk    *cache.Disk // nil: none
+	// replicas: see lower.Program; false if this process is alone.
+	replicas bool
+	nodes    int
+	disk     *cache.Disk // nil: none
 	// shardings are those of the results; nil without SPMD.
 	shardings []*sharding.Sharding
 
@@ -71,7 +73,7 @@ var (
 
 func newProgram(key programKey, dev *runtime.Device, lp *lower.Program, nodes int, onFail func()) *program {
 	p := &program{key: key, dev: dev, module: lp.Module, packs: lp.Packs, results: lp.Results,
-		donors: lp.Donors, open: lp.Open, nodes: nodes, onFail: onFail}
+		donors: lp.Donors, open: lp.Open, replicas: lp.Replicas && dev.Replicas() != nil, nodes: nodes, onFail: onFail}
 	p.refs.Store(1)
 	return p
 }
@@ -82,8 +84,8 @@ func (p *program) Executable() (*runtime.Executable, error) {
 	return p.exe, p.err
 }
 
-// Compiled reports that Executable does not wait.
-func (p *program) Compiled() bool { return p.compiled.Load() }
+// Prompt reports that running the program waits for nothing. It implements runtime.Program.
+func (p *program) Prompt() bool { return p.compiled.Load() && !p.replicas }
 
 func (p *program) compile() {
 	defer p.compiled.Store(true)
@@ -94,14 +96,14 @@ func (p *program) compile() {
 	}()
 	var key string
 	if p.disk != nil {
-		key = cache.Key(p.module, fmt.Append(nil, p.dev.IDs(), p.open))
+		key = cache.Key(p.module, fmt.Append(nil, p.dev.IDs(), p.open, p.assignment()))
 		if p.exe = p.load(key); p.exe != nil {
 			return
 		}
 	}
 	start := time.Now()
 	uncached.Add(1)
-	p.exe, p.err = p.dev.Compile(p.module, p.params(), p.open)
+	p.exe, p.err = p.dev.Compile(p.module, p.params(), p.open, p.replicas)
 	compileTime.Since(start)
 	if p.err != nil {
 		if p.onFail != nil {
@@ -116,6 +118,9 @@ func (p *program) compile() {
 
 // Cut implements runtime.Program.
 func (p *program) Cut() runtime.Cut {
+	if p.replicas {
+		return nil // the other processes do not run it again
+	}
 	if c, ok := stablehlo.NewCut(p.module); ok {
 		return &cut{c, p}
 	}
@@ -137,7 +142,7 @@ func (c *cut) Compile(results []int) (x *runtime.Executable, err error) {
 	}()
 	args, _ := c.Need(results)
 	uncached.Add(1)
-	return c.of.dev.Compile(c.Module(results), len(args), nil)
+	return c.of.dev.Compile(c.Module(results), len(args), nil, false)
 }
 
 // settleShardings compiles the program and finds out how its results are sharded: that is part of the key
@@ -169,6 +174,14 @@ func (p *program) settleShardings(roots []lazy.Root) {
 	}
 }
 
+// assignment is the devices of the replicas, nil if there is one.
+func (p *program) assignment() []int {
+	if p.replicas {
+		return p.dev.Replicas()
+	}
+	return nil
+}
+
 // params is the number of the module's parameters.
 func (p *program) params() int { return len(p.donors) + len(p.packs) }
 
@@ -177,7 +190,7 @@ func (p *program) load(key string) *runtime.Executable {
 	data, err := p.disk.Get(key)
 	if err == nil {
 		var exe *runtime.Executable
-		if exe, err = p.dev.Load(data, p.params()); err == nil {
+		if exe, err = p.dev.Load(data, p.params(), p.replicas); err == nil {
 			diskHits.Add(1)
 			return exe
 		}

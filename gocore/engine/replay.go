@@ -116,7 +116,7 @@ func (e *Engine) Capture(args, outs []int64, state bool) (Captured, error) {
 		}
 	}
 	e.ground(d, t, slots)
-	e.plan.Build(e.store, t, slots)
+	e.plan.Build(e.store, t, slots, t.Effects)
 	if len(e.plan.Roots) == 0 || slices.Contains(e.plan.Given, true) {
 		return Captured{}, nil
 	}

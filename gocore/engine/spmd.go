@@ -24,6 +24,9 @@ func (e *Engine) UseSPMD() error {
 	if err := e.check(); err != nil || e.spmd() {
 		return err
 	}
+	if e.client.Job != nil {
+		return errs.New(errs.NotImpl, "use_spmd: SPMD is over the devices of one process, and this one is part of a job of %d", e.client.Job.Count)
+	}
 	e.drain()
 	for i := range e.DeviceCount() {
 		d := e.at(int32(i))

@@ -62,7 +62,7 @@ func (e *Engine) cut(d *runtime.Device) error {
 	}
 	e.scratch.slots = slots
 	slots = e.withhold(t, slots)
-	if len(slots) == 0 {
+	if len(slots) == 0 && len(t.Effects) == 0 {
 		e.discard(t)
 		return nil
 	}
@@ -87,7 +87,7 @@ func (e *Engine) prepare(d *runtime.Device, t *alias.Trace, slots []uint32) (res
 	e.ground(d, t, slots)
 	for {
 		start := time.Now()
-		e.plan.Build(e.store, t, slots)
+		e.plan.Build(e.store, t, slots, t.Effects)
 		planTime.Since(start)
 		if len(e.plan.Roots) == 0 {
 			return slots, nil, first
@@ -294,6 +294,7 @@ func (e *Engine) poison(t *alias.Trace, slots []uint32, cause error) []uint32 {
 	if errors.As(cause, &f) {
 		reached = t.Graph.Dependents(f.Node)
 	}
+	t.Effects = slices.DeleteFunc(t.Effects, reached)
 	return slices.DeleteFunc(slots, func(slot uint32) bool {
 		if !reached(e.store.At(slot).Value) {
 			return false
@@ -309,7 +310,11 @@ func (e *Engine) Wait(dev int, timeout time.Duration) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return d.Wait(timeout)
+	done, err = d.Wait(timeout)
+	if !done && err == nil {
+		err = e.client.Job.Failure()
+	}
+	return done, err
 }
 
 // Throttle waits until at most n programs wait for their turn, or until the timeout; it reports whether
@@ -319,5 +324,8 @@ func (e *Engine) Throttle(dev, n int, timeout time.Duration) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return d.WaitQueue(n, timeout), nil
+	if d.WaitQueue(n, timeout) {
+		return true, nil
+	}
+	return false, e.client.Job.Failure()
 }

@@ -151,6 +151,9 @@ func (e *Engine) trace(w, out []int64) (Status, error) {
 		return Done, nil
 	}
 	traced.Add(1)
+	if op.Exchanges() && !t.Graph.Local {
+		t.Effects = append(t.Effects, id)
+	}
 	st, err := e.results(t, row, dev, id, outs, out)
 	if op == opClone && err == nil && e.spmd() {
 		e.inherit(w, alias.Handle(out[1]))

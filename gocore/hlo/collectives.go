@@ -1,6 +1,7 @@
 package hlo
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -32,6 +33,7 @@ const (
 
 	instructionOpcode     = 2
 	instructionShape      = 3
+	instructionID         = 35
 	instructionGroups     = 49
 	instructionPairs      = 52
 	instructionDeviceList = 87
@@ -52,9 +54,15 @@ const (
 	iotaTranspose = 4
 )
 
-// Collectives lists those of a module. An asynchronous one counts once, where it starts.
+// Collectives lists those of a module, in the order in which the compiler has scheduled them, or as they
+// stand if it has not. An asynchronous one counts once, where it starts.
 func Collectives(module []byte) []Collective {
-	var all []Collective
+	type instruction struct {
+		Collective
+		turn int
+	}
+	var found []instruction
+	turn := schedule(module)
 	for c := range fields(module) {
 		if c.number != moduleComputations {
 			continue
@@ -63,26 +71,58 @@ func Collectives(module []byte) []Collective {
 			if i.number != computationInstructions {
 				continue
 			}
-			if x, ok := collective(i.bytes); ok {
-				all = append(all, x)
+			if x, id, ok := collective(i.bytes); ok {
+				found = append(found, instruction{x, turn[id]})
 			}
 		}
+	}
+	slices.SortStableFunc(found, func(a, b instruction) int { return cmp.Compare(a.turn, b.turn) })
+	var all []Collective
+	for _, x := range found {
+		all = append(all, x.Collective)
 	}
 	return all
 }
 
-func collective(m []byte) (c Collective, ok bool) {
+// schedule is the place of each instruction in its computation's sequence, by the instruction's number;
+// computations count one behind the other.
+func schedule(module []byte) map[int64]int {
+	turn := make(map[int64]int)
+	for f := range fields(module) {
+		if f.number != moduleSchedule {
+			continue
+		}
+		for entry := range fields(f.bytes) { // a map from the computation's number to the sequence
+			for sequence := range fields(entry.bytes) {
+				if sequence.number != 2 {
+					continue
+				}
+				for list := range fields(sequence.bytes) {
+					for _, id := range list.ints(nil) {
+						turn[id] = len(turn) + 1
+					}
+				}
+			}
+		}
+	}
+	return turn
+}
+
+// collective reads an instruction and its number; ok is false if it is no collective.
+func collective(m []byte) (c Collective, id int64, ok bool) {
 	for f := range fields(m) {
 		switch f.number {
 		case instructionOpcode:
 			kind, started := strings.CutSuffix(string(f.bytes), "-start")
 			if !slices.Contains(collectiveKinds, kind) {
-				return c, false
+				return c, 0, false
 			}
 			c.Kind, ok = kind, true
 			if started {
 				defer func() { c.lastHalf() }()
 			}
+		case instructionID:
+			id = int64(f.value)
 		case instructionShape:
 			c.result(f.bytes)
 		case instructionGroups:
@@ -108,7 +148,7 @@ func collective(m []byte) (c Collective, ok bool) {
 			c.Groups = counted(f.bytes)
 		}
 	}
-	return c, ok
+	return c, id, ok
 }
 
 // lastHalf keeps the results of a started collective, whose shape has the operands before them.

@@ -125,3 +125,16 @@ func FuzzModule(f *testing.F) {
 		_, _ = Module(m, "hlo_with_config")
 	})
 }
+
+func TestCollectivesComeInTheOrderOfTheSchedule(t *testing.T) {
+	op := func(kind string, id int) []byte {
+		return message(instructionOpcode, kind, instructionID, id, instructionShape, message(shapeType, 11))
+	}
+	module := message(moduleComputations, message(
+		computationInstructions, op("all-reduce", 7), computationInstructions, op("add", 8), computationInstructions, op("all-gather", 9)),
+		moduleSchedule, message(1, message(1, 3, 2, message(1, []int64{9, 8, 7}))))
+	got := Collectives(module)
+	if len(got) != 2 || got[0].Kind != "all-gather" || got[1].Kind != "all-reduce" {
+		t.Errorf("%+v", got)
+	}
+}

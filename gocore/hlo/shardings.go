@@ -12,6 +12,7 @@ import (
 // Fields of HloModuleProto.
 const (
 	moduleComputations = 3
+	moduleSchedule     = 7
 	moduleSharding     = 12 // spmd_output_sharding
 )
 

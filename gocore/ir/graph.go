@@ -66,6 +66,15 @@ const (
 	OpPartitionID
 )
 
+// local reports that with SPMD the results of an op are local values.
+func (op Op) local() bool { return op >= OpFullToShard && op <= OpPartitionID }
+
+// Collective reports that an op is about all devices: it exchanges data between them or tells them apart.
+func (op Op) Collective() bool { return op >= OpAllReduce && op <= OpPartitionID }
+
+// Exchanges reports that an op moves data between devices.
+func (op Op) Exchanges() bool { return op >= OpAllReduce && op <= OpCollectivePermute }
+
 // Flags of a node.
 type Flags uint8
 
@@ -103,7 +112,11 @@ type Node struct {
 // Graph is an arena of nodes. The zero value is empty and ready. It is not safe for concurrent use.
 type Graph struct {
 	// Loc is the source location of the nodes that are added: an index into the tracer's table, 0 for none.
-	Loc    int32
+	Loc int32
+	// Local says that the results of collectives are local values: they are exchanged between the devices
+	// of SPMD. Else they are exchanged between processes, and every value is that of this process.
+	Local bool
+
 	nodes  []Node // slot 0 is None
 	ins    []ID
 	attrs  []int64
@@ -145,7 +158,7 @@ func (g *Graph) Add(op Op, in []ID, attr []int64, out *shape.Shape, flags Flags)
 	if len(g.nodes) == 0 {
 		g.nodes = append(g.nodes, Node{})
 	}
-	if g.manual || flags&Manual != 0 || op >= OpFullToShard && op <= OpPartitionID {
+	if g.manual || flags&Manual != 0 || g.Local && op.local() {
 		flags = g.locality(op, in, flags)
 	}
 	id := ID(len(g.nodes))
@@ -187,7 +200,7 @@ func (g *Graph) AddMulti(op Op, in []ID, attr []int64, outs []*shape.Shape) ID {
 // locality is the flags of a new node with Manual as its operands say.
 func (g *Graph) locality(op Op, in []ID, flags Flags) Flags {
 	g.manual = true
-	local := flags&Manual != 0 || op >= OpFullToShard && op <= OpPartitionID
+	local := flags&Manual != 0 || op.local()
 	for _, id := range in {
 		local = local || g.nodes[id].Flags&Manual != 0
 	}
@@ -220,7 +233,7 @@ func (g *Graph) Dependents(of ID) func(ID) bool {
 func (g *Graph) Reset() {
 	const keep = 1 << 20
 	if cap(g.nodes) > keep {
-		*g = Graph{}
+		*g = Graph{Local: g.Local}
 		return
 	}
 	clear(g.nodes) // drops the pointers to shapes

@@ -92,7 +92,7 @@ func (r *recording) plan() *Plan {
 		}
 	}
 	p := new(Plan)
-	p.Build(r.s, r.s.Trace(0), slots)
+	p.Build(r.s, r.s.Trace(0), slots, nil)
 	return p
 }
 

@@ -54,17 +54,37 @@ type Plan struct {
 	rootOf map[ir.ID]int32
 }
 
-// Build plans the computation of the given cells' values (slots of Pending cells).
-func (p *Plan) Build(s *alias.Store, t *alias.Trace, slots []uint32) {
+// Build plans the computation of the given cells' values (slots of Pending cells) and of the values
+// effects, which are computed even if no cell needs them: then they are roots between those of the cells,
+// as they were recorded, since compilers order exchanges by the results.
+func (p *Plan) Build(s *alias.Store, t *alias.Trace, slots []uint32, effects []ir.ID) {
 	p.Trace = t
-	p.reset()
-	for _, slot := range slots {
-		p.Results = append(p.Results, p.addRoot(&t.Graph, s.At(slot)))
+	p.roots(s, slots, nil)
+	if slices.ContainsFunc(effects, func(id ir.ID) bool { return p.local[id] == 0 }) {
+		p.roots(s, slots, slices.DeleteFunc(slices.Clone(effects), func(id ir.ID) bool { return p.local[id] != 0 }))
 	}
-	p.mark(&t.Graph)
 	p.number(&t.Graph)
 	p.donors(s, t, slots)
 	p.key(&t.Graph)
+}
+
+// roots sets the roots of the cells and of effects that no cell needs, and marks what they need.
+func (p *Plan) roots(s *alias.Store, slots []uint32, effects []ir.ID) {
+	p.reset()
+	before := func(id ir.ID) {
+		for ; len(effects) > 0 && effects[0] < id; effects = effects[1:] {
+			p.rootOf[effects[0]] = int32(len(p.Roots))
+			p.Roots = append(p.Roots, Root{ID: effects[0], Donor: int32(ir.None)})
+		}
+	}
+	g := &p.Trace.Graph
+	for _, slot := range slots {
+		c := s.At(slot)
+		before(c.Value)
+		p.Results = append(p.Results, p.addRoot(g, c))
+	}
+	before(ir.ID(g.Len()))
+	p.mark(g)
 }
 
 func (p *Plan) reset() {

@@ -68,7 +68,7 @@ func (s *step) record(t testing.TB, n int, number float64) {
 	s.store.SetPending(s.state, c, v)
 }
 
-func (s *step) build() { s.plan.Build(s.store, s.store.Trace(0), s.slots) }
+func (s *step) build() { s.plan.Build(s.store, s.store.Trace(0), s.slots, nil) }
 
 func TestARepeatedStepHasTheSameKey(t *testing.T) {
 	s := newStep(t)

@@ -11,6 +11,7 @@ package lower
 import (
 	"fmt"
 	"runtime/debug"
+	"slices"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
@@ -46,6 +47,9 @@ type Program struct {
 	Results []*shape.Shape
 	// Donors says for each buffer parameter which result may take its buffer over, -1 for none.
 	Donors []int32
+	// Replicas says that each process of the job runs a replica of the program, which tells them apart or
+	// exchanges data between them.
+	Replicas bool
 	// Open says for each result whether the compiler chooses its sharding; nil without SPMD.
 	Open []bool
 }
@@ -77,6 +81,8 @@ type lowering struct {
 	inside   bool                                // the node being lowered computes with local values
 	entered  map[stablehlo.Value]stablehlo.Value // values that are the same on every device, as local ones
 	channels int64
+
+	exchanges exchanges
 }
 
 type argKey struct {
@@ -99,6 +105,7 @@ func Lower(p *lazy.Plan, o Options) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
+	prog.Replicas = !g.Local && slices.ContainsFunc(p.Nodes, func(id ir.ID) bool { return g.At(id).Op.Collective() })
 	outs := make([]stablehlo.Value, len(p.Roots))
 	for i, r := range p.Roots {
 		outs[i] = w.root(l, r.ID)
@@ -236,6 +243,7 @@ func (w *lowering) node(l *ops.Lowering, id ir.ID, o Options) (err error) {
 		}
 		w.vals[id+ir.ID(k)] = v
 	}
+	w.exchanges.lowered(w.graph, id, outs)
 	return nil
 }
 

@@ -54,7 +54,7 @@ func update(t *testing.T, given bool, more ir.Op) *lazy.Plan {
 		t.Fatal(err)
 	}
 	p := new(lazy.Plan)
-	p.Build(s, s.Trace(0), []uint32{s.Slot(h)})
+	p.Build(s, s.Trace(0), []uint32{s.Slot(h)}, nil)
 	return p
 }
 

@@ -20,8 +20,10 @@ type Ctx struct {
 	Partitions int
 	// Functions are those that control flow calls, by name.
 	Functions map[string]*stablehlo.Function
-	outs      []*shape.Shape
-	dims      [32]int64 // scratch of Dims
+	// Replicas is the number of processes that run programs together; 1 if this one is alone.
+	Replicas int
+	outs     []*shape.Shape
+	dims     [32]int64 // scratch of Dims
 }
 
 // Begin points c at an op about to be recorded.

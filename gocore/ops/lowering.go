@@ -15,6 +15,8 @@ type Source interface {
 	Argument(id ir.ID, d dtype.DType) stablehlo.Value
 	// Channel is a number that no other collective of the program has, 1 and up.
 	Channel() int64
+	// Exchanged is the operand x of a node that exchanges data.
+	Exchanged(node ir.ID, x stablehlo.Value) stablehlo.Value
 }
 
 // Lowering is what a row's Lower sees: the arguments by their position in the schema, with tensors as

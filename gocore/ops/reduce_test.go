@@ -40,6 +40,8 @@ func (p *params) Value(id ir.ID) value {
 
 func (p *params) Channel() int64 { return 1 }
 
+func (p *params) Exchanged(_ ir.ID, x value) value { return x }
+
 func (p *params) Argument(id ir.ID, d dtype.DType) value {
 	n, _ := p.g.Number(id)
 	return Constant(p.b, n, d)

@@ -10,7 +10,7 @@ import (
 
 // shardingRows are the ops of SPMD, in the order of the ir.Op constants from ir.OpAnnotate on. They are ops
 // of torch's namespace torch_go_xla. The groups of a collective are lists of device numbers, one behind the
-// other, of a size each.
+// other, of a size each: devices of this process with SPMD, without it one of each process.
 var shardingRows = []Row{
 	{Name: "torch_go_xla::annotate", Schema: "(Tensor self, str sharding) -> Tensor", Internal: true,
 		Infer: func(c *Ctx) error {
@@ -64,7 +64,7 @@ var shardingRows = []Row{
 		},
 		Lower: func(l *Lowering) {
 			fold, _ := folding(l.Text(1), l.Shape(0).DType)
-			l.Return(l.averaged(l.B.AllReduce([]value{l.In(0)}, l.groups(2), combined(fold))[0], 1, 3))
+			l.Return(l.averaged(l.B.AllReduce([]value{l.exchanged()}, l.groups(2), combined(fold))[0], 1, 3))
 		}},
 	{Name: "torch_go_xla::all_gather", Schema: "(Tensor self, int dim, int[] groups, int size) -> Tensor", Internal: true,
 		Infer: func(c *Ctx) error {
@@ -74,7 +74,7 @@ var shardingRows = []Row{
 			return c.resized(1, -1, 3)
 		},
 		Lower: func(l *Lowering) {
-			x := l.In(0)
+			x := l.exchanged()
 			l.Return(l.B.AllGather(x, l.dim(1, x), l.Int(3), l.groups(2)))
 		}},
 	{Name: "torch_go_xla::reduce_scatter", Schema: "(Tensor self, str op, int dim, int[] groups, int size) -> Tensor", Internal: true,
@@ -88,7 +88,7 @@ var shardingRows = []Row{
 			return c.resized(-1, 2, 4)
 		},
 		Lower: func(l *Lowering) {
-			x := l.In(0)
+			x := l.exchanged()
 			fold, _ := folding(l.Text(1), x.DType())
 			l.Return(l.averaged(l.B.ReduceScatter(x, l.dim(2, x), l.Int(4), l.groups(3), combined(fold)), 1, 4))
 		}},
@@ -100,7 +100,7 @@ var shardingRows = []Row{
 			return c.resized(2, 1, 4)
 		},
 		Lower: func(l *Lowering) {
-			x := l.In(0)
+			x := l.exchanged()
 			l.Return(l.B.AllToAll(x, l.dim(1, x), l.dim(2, x), l.Int(4), l.groups(3)))
 		}},
 	{Name: "torch_go_xla::collective_permute", Schema: "(Tensor self, int[] pairs) -> Tensor", Internal: true,
@@ -116,16 +116,19 @@ var shardingRows = []Row{
 			for i := range pairs {
 				pairs[i] = [2]int64{flat[2*i], flat[2*i+1]}
 			}
-			l.Return(l.B.CollectivePermute(l.In(0), pairs, l.Src.Channel()))
+			l.Return(l.B.CollectivePermute(l.exchanged(), pairs, l.groups(-1).Channel))
 		}},
 	{Name: "torch_go_xla::partition_id", Schema: "(Tensor like) -> Tensor", Internal: true, ShapeOnly: []int{0},
 		Infer: func(c *Ctx) error {
-			if c.Partitions == 0 {
-				return ErrNoSPMD
-			}
 			return c.Return(dtype.I64)
 		},
-		Lower: func(l *Lowering) { l.Return(l.B.Convert(l.B.PartitionId(), dtype.I64)) }},
+		Lower: func(l *Lowering) {
+			id := l.B.ReplicaId
+			if l.B.Partitions() > 0 {
+				id = l.B.PartitionId
+			}
+			l.Return(l.B.Convert(id(), dtype.I64))
+		}},
 }
 
 // The errors of sharding without SPMD, and of sharding a local value.
@@ -168,40 +171,40 @@ func (c *Ctx) even(i int, dims, local []int64) (*sharding.Sharding, error) {
 	return s, nil
 }
 
+// members is the number of devices that collectives are between: the partitions of SPMD, or a device of each
+// process.
+func (c *Ctx) members() int { return max(c.Partitions, c.Replicas, 1) }
+
 // groups checks the groups of a collective, argument i with their size behind it: every device is in one.
 func (c *Ctx) groups(i int) error {
-	if c.Partitions == 0 {
-		return ErrNoSPMD
-	}
+	n := c.members()
 	flat, size := c.Ints(i), c.Int(i+1)
-	seen := make([]bool, c.Partitions)
+	seen := make([]bool, n)
 	for _, d := range flat {
-		if d < 0 || d >= int64(c.Partitions) || seen[d] {
-			return errs.New(errs.Value, "the groups %v do not name each of %d devices once", flat, c.Partitions)
+		if d < 0 || d >= int64(n) || seen[d] {
+			return errs.New(errs.Value, "the groups %v do not name each of %d devices once", flat, n)
 		}
 		seen[d] = true
 	}
-	if len(flat) != c.Partitions || size < 1 || int64(len(flat))%size != 0 {
-		return errs.New(errs.Value, "groups of %d devices, %v, do not divide %d devices", size, flat, c.Partitions)
+	if len(flat) != n || size < 1 || int64(len(flat))%size != 0 {
+		return errs.New(errs.Value, "groups of %d devices, %v, do not divide %d devices", size, flat, n)
 	}
 	return nil
 }
 
 // pairs checks the pairs of a collective permute: each device sends and receives once at most.
 func (c *Ctx) pairs(i int) error {
-	if c.Partitions == 0 {
-		return ErrNoSPMD
-	}
+	n := c.members()
 	flat := c.Ints(i)
 	ok := len(flat)%2 == 0
-	seen := make([]bool, 2*c.Partitions)
+	seen := make([]bool, 2*n)
 	for k, d := range flat {
-		if ok = ok && d >= 0 && d < int64(c.Partitions) && !seen[2*d+int64(k%2)]; ok {
+		if ok = ok && d >= 0 && d < int64(n) && !seen[2*d+int64(k%2)]; ok {
 			seen[2*d+int64(k%2)] = true
 		}
 	}
 	if !ok {
-		return errs.New(errs.Value, "the pairs %v do not name each of %d devices as source and as target once at most", flat, c.Partitions)
+		return errs.New(errs.Value, "the pairs %v do not name each of %d devices as source and as target once at most", flat, n)
 	}
 	return nil
 }
@@ -266,6 +269,9 @@ func combined(fold func(b *stablehlo.Builder, x, y value) value) stablehlo.Combi
 	return func(b *stablehlo.Builder, x, y []value) []value { return []value{fold(b, x[0], y[0])} }
 }
 
+// exchanged is the operand of a collective.
+func (l *Lowering) exchanged() value { return l.Src.Exchanged(l.Node, l.In(0)) }
+
 // averaged divides a sum by the size of the groups if argument op says "avg".
 func (l *Lowering) averaged(v value, op, size int) value {
 	if l.Text(op) != "avg" {
@@ -274,12 +280,18 @@ func (l *Lowering) averaged(v value, op, size int) value {
 	return l.B.Divide(v, l.B.ConstLike(v, float64(l.Int(size))))
 }
 
-// groups is argument i, a flat list with the size of the groups behind it, as groups of partitions.
+// groups is argument i, a flat list with the size of the groups behind it, as groups of partitions, or of
+// replicas without SPMD; -1 is no argument.
 func (l *Lowering) groups(i int) stablehlo.Groups {
-	flat, size := l.Ints(i), l.Int(i+1)
-	g := stablehlo.Groups{Channel: l.Src.Channel(), GlobalIDs: true}
-	for ; len(flat) > 0; flat = flat[size:] {
-		g.Replica = append(g.Replica, flat[:size])
+	var g stablehlo.Groups
+	if l.B.Partitions() > 0 {
+		g.Channel, g.GlobalIDs = l.Src.Channel(), true
+	}
+	if i >= 0 {
+		flat, size := l.Ints(i), l.Int(i+1)
+		for ; len(flat) > 0; flat = flat[size:] {
+			g.Replica = append(g.Replica, flat[:size])
+		}
 	}
 	return g
 }

@@ -22,6 +22,8 @@ type Device struct {
 	client *pjrt.Client
 	devs   []*pjrt.Device // the plugin's devices, in the order of the partitions
 	spmd   bool           // programs are partitioned over devs, and buffers have shardings
+	job    *Job           // the processes whose devices of the same index run replicas; nil: this one alone
+	peers  []int          // the plugin's numbers of those devices, by process
 
 	mu      sync.Mutex // guards queue and working
 	idle    *sync.Cond // on mu: the queue has become shorter
@@ -49,22 +51,50 @@ type Client struct {
 	// Recorder says in words by what a buffer's value was recorded, for errors; nil: they do not say. It is set before
 	// the devices are used.
 	Recorder func(Origin) string
+	Job      *Job // nil: this process is alone
 }
 
-// Open creates a client of a plugin. opts are the plugin's create options.
-func Open(plugin *pjrt.Plugin, opts map[string]any) (*Client, error) {
-	pc, err := plugin.NewClient(opts, nil)
+// Open creates a client of a plugin. opts are the plugin's create options; job is the processes that run
+// programs together, nil if this one is alone.
+func Open(plugin *pjrt.Plugin, opts map[string]any, job *Job) (*Client, error) {
+	pc, err := plugin.NewClient(opts, job.keys())
 	if err != nil {
 		return nil, translate(err)
 	}
-	c := &Client{PJRT: pc}
+	c := &Client{PJRT: pc, Job: job}
 	for i, d := range pc.AddressableDevices() {
 		c.Devices = append(c.Devices, newDevice(c, i, []*pjrt.Device{d}, false))
+	}
+	if job != nil {
+		if err := c.join(); err != nil {
+			return nil, errors.Join(err, pc.Close())
+		}
 	}
 	if len(c.Devices) == 0 {
 		return nil, errors.Join(errs.New(errs.Runtime, "%s has no device in this process", pc), pc.Close())
 	}
 	return c, nil
+}
+
+// join finds the devices of the other processes.
+func (c *Client) join() error {
+	peers := make([][]int, c.Job.Count)
+	for _, d := range c.PJRT.Devices() {
+		if p := d.ProcessIndex(); p >= 0 && p < len(peers) {
+			peers[p] = append(peers[p], d.ID())
+		}
+	}
+	for _, d := range c.Devices {
+		d.job = c.Job
+		for p := range peers {
+			if int(d.Index) >= len(peers[p]) {
+				return errs.New(errs.Runtime, "process %d has %d devices and process %d has %d; all must have as many",
+					c.Job.Index, len(c.Devices), p, len(peers[p]))
+			}
+			d.peers = append(d.peers, peers[p][d.Index])
+		}
+	}
+	return nil
 }
 
 // Merge is the device that SPMD makes of all devices of the client.
@@ -86,6 +116,10 @@ func (d *Device) IDs() []int {
 	}
 	return ids
 }
+
+// Replicas are the plugin's numbers of the devices that run a replica each of a program in which processes
+// exchange data, this device among them, by process; nil if this process is alone.
+func (d *Device) Replicas() []int { return d.peers }
 
 // String is torch's name of the device.
 func (d *Device) String() string { return fmt.Sprintf("xla:%d", d.Index) }
@@ -127,8 +161,13 @@ func (d *Device) WaitQueue(n int, timeout time.Duration) bool {
 
 // retire waits for the oldest execution in flight. The caller holds run.
 func (d *Device) retire() error {
-	events := d.ring[d.next]
+	oldest := d.next
 	d.next = (d.next + 1) % inFlight
+	return d.retireAt(oldest)
+}
+
+func (d *Device) retireAt(place int) error {
+	events := d.ring[place]
 	var first error
 	for i, ev := range events {
 		if ev == 0 {

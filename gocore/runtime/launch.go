@@ -13,6 +13,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/sharding"
 	"github.com/torch-go-xla/torch-go-xla/pjrt"
+	"github.com/torch-go-xla/torch-go-xla/pjrt/rendezvous"
 )
 
 // Executable is a compiled program of a device. Calls are prepared once and used again.
@@ -24,13 +25,22 @@ type Executable struct {
 	free []*pjrt.Call
 	raw  []pjrt.Buffer // scratch of the launch that holds Device.run
 	outs []pjrt.Buffer
+	// replicas says that each process of the job runs a replica. exchanges is what this one exchanges with
+	// others, as far as the plugin shows its programs; told says that they know.
+	replicas  bool
+	exchanges []rendezvous.Segment
+	told      bool
 }
 
 // Compile compiles StableHLO text for a device. args is the number of its parameters; open says for each
-// result whether the compiler may choose its sharding, which matters with SPMD only. It may take long.
-func (d *Device) Compile(module []byte, args int, open []bool) (*Executable, error) {
+// result whether the compiler may choose its sharding, which matters with SPMD only; replicas says that
+// each process of the job runs a replica. It may take long.
+func (d *Device) Compile(module []byte, args int, open []bool, replicas bool) (*Executable, error) {
 	opts := pjrt.CompileOptions{DeviceAssignment: d.IDs()}
-	if len(d.devs) > 1 {
+	switch {
+	case replicas:
+		opts.NumReplicas, opts.DeviceAssignment = len(d.peers), d.peers
+	case len(d.devs) > 1:
 		opts.NumPartitions, opts.UseSPMD, opts.PropagateToOutputs = len(d.devs), true, open
 	}
 	exe, err := d.client.Compile(module, "mlir", opts)
@@ -45,7 +55,7 @@ func (d *Device) Compile(module []byte, args int, open []bool) (*Executable, err
 		untold(exe.Close())
 		return nil, err
 	}
-	return d.load(exe, args), nil
+	return d.load(exe, args, replicas), nil
 }
 
 // room is the error of a program that needs more memory than the device has in all. Found out before it runs, it
@@ -69,19 +79,25 @@ func (d *Device) room(exe *pjrt.Executable) error {
 	return nil
 }
 
-// Load makes an executable of what Serialize gave.
-func (d *Device) Load(serialized []byte, args int) (*Executable, error) {
+// Load makes an executable of what Serialize gave; the other arguments are those of Compile.
+func (d *Device) Load(serialized []byte, args int, replicas bool) (*Executable, error) {
 	exe, err := d.client.DeserializeAndLoad(serialized, nil)
 	if err != nil {
 		return nil, translate(err)
 	}
-	return d.load(exe, args), nil
+	return d.load(exe, args, replicas), nil
 }
 
-func (d *Device) load(exe *pjrt.Executable, args int) *Executable {
+func (d *Device) load(exe *pjrt.Executable, args int, replicas bool) *Executable {
 	n := len(d.devs)
-	return &Executable{dev: d, exe: exe, args: args,
+	x := &Executable{dev: d, exe: exe, args: args, replicas: replicas,
 		raw: make([]pjrt.Buffer, n*args), outs: make([]pjrt.Buffer, n*exe.NumOutputs())}
+	if replicas {
+		if module, err := x.Module(); err == nil {
+			x.exchanges = d.job.exchangesOf(d, hlo.Collectives(module))
+		}
+	}
+	return x
 }
 
 // Results is how the program's results are sharded, of an SPMD device.
@@ -146,8 +162,8 @@ var donated = metrics.C("DonatedBuffers")
 type Program interface {
 	// Executable waits for the compile and returns its result.
 	Executable() (*Executable, error)
-	// Compiled reports that Executable does not wait.
-	Compiled() bool
+	// Prompt reports that running the program waits for nothing: not for its compile, nor for other processes.
+	Prompt() bool
 	// Cut takes the program apart after it has failed; nil if that cannot be done.
 	Cut() Cut
 }
@@ -204,8 +220,8 @@ func (d *Device) Enqueue(l *Launch) {
 	d.mu.Unlock()
 }
 
-// Kick runs what is queued: in this thread as long as the head is compiled, in the background from
-// where it is not.
+// Kick runs what is queued: in this thread as long as the head waits for nothing, in the background from
+// where it does.
 func (d *Device) Kick() {
 	d.mu.Lock()
 	if d.working {
@@ -214,7 +230,7 @@ func (d *Device) Kick() {
 	}
 	d.working = true
 	for len(d.queue) > 0 {
-		if !d.queue[0].Program.Compiled() {
+		if !d.queue[0].Program.Prompt() {
 			d.mu.Unlock()
 			go d.work()
 			return
@@ -297,6 +313,12 @@ func (d *Device) start(l *Launch, x *Executable) error {
 		}
 	}
 	_ = d.retire() // bounds the executions in flight; a failure belongs to the buffers of that one
+	if x.replicas {
+		if err := d.job.enter(x); err != nil {
+			return err
+		}
+		defer d.job.leave()
+	}
 	call, err := x.call()
 	if err != nil {
 		return translate(err)
@@ -309,12 +331,31 @@ func (d *Device) start(l *Launch, x *Executable) error {
 		for k := range o.parts {
 			o.parts[k] = x.outs[k*len(l.Outs)+i]
 		}
+	}
+	if x.replicas { // others decide how long it takes: callers who wait for the queue can be interrupted
+		if err := d.settleExchange(); err != nil {
+			return err
+		}
+	}
+	for _, o := range l.Outs {
 		o.ready()
 	}
 	for i, a := range l.Args {
 		if l.given(i) {
 			a.kill(l.Step)
 		}
+	}
+	return nil
+}
+
+// settleExchange waits for the program that was started last. The caller holds run.
+func (d *Device) settleExchange() error {
+	latest := (d.next + inFlight - 1) % inFlight
+	if err := d.retireAt(latest); err != nil {
+		if failure := d.job.Failure(); failure != nil {
+			return failure
+		}
+		return err
 	}
 	return nil
 }

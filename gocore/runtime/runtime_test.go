@@ -34,7 +34,7 @@ func open(t *testing.T, opts map[string]any) *fixture {
 	}
 	control := nullplugin.Open(t, path)
 	before, buffers, bytes := control.Live(), LiveBuffers(), LiveBytes()
-	client, err := Open(plugin, opts)
+	client, err := Open(plugin, opts, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,13 +127,13 @@ func (p *program) Executable() (*Executable, error) {
 		if p.gate != nil {
 			<-p.gate
 		}
-		p.exe, p.err = p.f.Compile([]byte(p.module), p.args, nil)
+		p.exe, p.err = p.f.Compile([]byte(p.module), p.args, nil, false)
 		p.done.Store(true)
 	})
 	return p.exe, p.err
 }
 
-func (p *program) Compiled() bool { return p.done.Load() || p.gate == nil }
+func (p *program) Prompt() bool { return p.done.Load() || p.gate == nil }
 
 func (p *program) Cut() Cut { return nil }
 

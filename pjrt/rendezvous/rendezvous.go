@@ -5,6 +5,10 @@
 //	store, err := rendezvous.Dial(address, time.Minute)
 //	client, err := plugin.NewClient(map[string]any{"num_nodes": int64(2), "node_id": int64(0)}, store)
 //
+// A process that has joined as a member is missed: once its connection has ended, waiting for a key that
+// nobody has put is an error. Processes also report what they exchange with each other (see Segment), and
+// hear of it if the reports do not fit together.
+//
 // The traffic is neither encrypted nor authenticated: listen on an address of a network that you trust.
 // It imports pjrt and the standard library.
 package rendezvous
@@ -23,12 +27,21 @@ import (
 
 const service = "Rendezvous"
 
-// table is the served object. Its methods are called by net/rpc, each call in a goroutine of its own.
+// table is what the server holds.
 type table struct {
 	mu      sync.Mutex
 	values  map[string][]byte
-	changed chan struct{} // closed and made anew when a key is put
+	changed chan struct{} // closed and made anew when there is something to wake up for
 	done    chan struct{} // closed with the server
+	gone    error         // which member went first
+	streams streams
+}
+
+// session is the served object of one connection. Its methods are called by net/rpc, each call in a
+// goroutine of its own.
+type session struct {
+	*table
+	member int // -1 before Join
 }
 
 // Entry is a key with its value; a Wait asks for the key alone.
@@ -49,36 +62,71 @@ type Found struct {
 	OK    bool
 }
 
-// Put sets a key.
-func (t *table) Put(e Entry, _ *struct{}) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.values[e.Key] = e.Value
+// wake lets everybody who waits look again. The caller holds mu.
+func (t *table) wake() {
 	close(t.changed)
 	t.changed = make(chan struct{})
-	return nil
 }
 
-// Get waits for a key.
-func (t *table) Get(w Wait, out *Found) error {
-	late := time.NewTimer(w.Timeout)
+// await waits until ready, which is called with mu held, reports true; false once the time is over.
+func (t *table) await(timeout time.Duration, ready func() (bool, error)) (bool, error) {
+	late := time.NewTimer(timeout)
 	defer late.Stop()
 	for {
 		t.mu.Lock()
-		out.Value, out.OK = t.values[w.Key]
+		ok, err := ready()
 		changed := t.changed
 		t.mu.Unlock()
-		if out.OK {
-			return nil
+		if ok || err != nil {
+			return ok, err
 		}
 		select {
 		case <-changed:
 		case <-late.C:
-			return nil
+			return false, nil
 		case <-t.done:
-			return errors.New("the store was closed")
+			return false, errors.New("the store was closed")
 		}
 	}
+}
+
+// Join makes the connection that of a member.
+func (s *session) Join(member int, _ *struct{}) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.member = member
+	return nil
+}
+
+// end notes that the connection has ended.
+func (s *session) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.member >= 0 && s.gone == nil {
+		s.gone = fmt.Errorf("process %d has gone", s.member)
+		s.wake()
+	}
+}
+
+// Put sets a key.
+func (s *session) Put(e Entry, _ *struct{}) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.values[e.Key] = e.Value
+	s.wake()
+	return nil
+}
+
+// Get waits for a key.
+func (s *session) Get(w Wait, out *Found) error {
+	found, err := s.await(w.Timeout, func() (ok bool, err error) {
+		if out.Value, ok = s.values[w.Key]; !ok && w.Timeout > 0 {
+			err = s.gone
+		}
+		return ok, err
+	})
+	out.OK = found
+	return err
 }
 
 // Server serves a store until it is closed.
@@ -99,18 +147,15 @@ func Serve(address string) (*Server, error) {
 	}
 	s := &Server{
 		listener: listener,
-		table:    &table{values: make(map[string][]byte), changed: make(chan struct{}), done: make(chan struct{})},
-		conns:    make(map[net.Conn]struct{}),
+		table: &table{values: make(map[string][]byte), changed: make(chan struct{}), done: make(chan struct{}),
+			streams: streams{said: make(map[place]word)}},
+		conns: make(map[net.Conn]struct{}),
 	}
-	calls := rpc.NewServer()
-	if err := calls.RegisterName(service, s.table); err != nil {
-		return nil, errors.Join(err, listener.Close())
-	}
-	go s.accept(calls)
+	go s.accept()
 	return s, nil
 }
 
-func (s *Server) accept(calls *rpc.Server) {
+func (s *Server) accept() {
 	for {
 		conn, err := s.listener.Accept()
 		if err != nil {
@@ -120,13 +165,35 @@ func (s *Server) accept(calls *rpc.Server) {
 			conn.Close()
 			return
 		}
-		go func() {
-			calls.ServeConn(conn)
-			s.mu.Lock()
-			delete(s.conns, conn)
-			s.mu.Unlock()
-		}()
+		go s.serve(conn)
 	}
+}
+
+// serve answers the calls of one connection until it ends.
+func (s *Server) serve(conn net.Conn) {
+	session := &session{table: s.table, member: -1}
+	calls := rpc.NewServer()
+	if err := calls.RegisterName(service, session); err != nil {
+		panic(err) // a method's signature is wrong
+	}
+	calls.ServeConn(&watched{conn, session.end})
+	s.mu.Lock()
+	delete(s.conns, conn)
+	s.mu.Unlock()
+}
+
+// watched is a connection whose end is told at once: rpc waits for the calls under way before it tells.
+type watched struct {
+	net.Conn
+	ended func()
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.Conn.Read(p)
+	if err != nil {
+		w.ended()
+	}
+	return n, err
 }
 
 // keep notes a connection for Close; false if that was called.
@@ -182,6 +249,34 @@ func Dial(address string, timeout time.Duration) (*Store, error) {
 	}
 }
 
+// Join makes this process a member: when its connection ends, those that wait for a key hear that it has gone.
+func (s *Store) Join(member int) error { return s.call("Join", member, &struct{}{}) }
+
+// Exchange gives every member a value and returns those of all, in the order of the members. Each of count
+// members calls it once with a tag. The one that serves the store stays until all others have got theirs.
+func (s *Store) Exchange(tag string, member, count int, value []byte, timeout time.Duration) ([][]byte, error) {
+	key := func(what string, m int) string { return fmt.Sprintf("exchange/%s/%s/%d", tag, what, m) }
+	if err := s.Put(key("value", member), value); err != nil {
+		return nil, err
+	}
+	all := make([][]byte, count)
+	for m := range all {
+		var err error
+		if all[m], err = s.Get(key("value", m), timeout); err != nil {
+			return nil, err
+		}
+	}
+	if member > 0 {
+		return all, s.Put(key("done", member), nil)
+	}
+	for m := 1; m < count; m++ {
+		if _, err := s.Get(key("done", m), timeout); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
 // Close ends the connection.
 func (s *Store) Close() error { return s.calls.Close() }
 
@@ -213,8 +308,13 @@ func (s *Store) TryGet(key string) ([]byte, error) {
 }
 
 func (s *Store) call(method string, args, reply any) error {
-	if err := s.calls.Call(service+"."+method, args, reply); err != nil {
-		return &pjrt.Error{Code: pjrt.Unavailable, Func: method, Msg: "the rendezvous store does not answer: " + err.Error()}
+	err := s.calls.Call(service+"."+method, args, reply)
+	var answer rpc.ServerError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &answer):
+		return &pjrt.Error{Code: pjrt.Unavailable, Func: method, Msg: string(answer)}
 	}
-	return nil
+	return &pjrt.Error{Code: pjrt.Unavailable, Func: method, Msg: "the rendezvous store does not answer, so process 0 may have gone: " + err.Error()}
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -127,19 +128,21 @@ class RankCommunicator final : public xla::Communicator {
                              std::optional<RankId> source,
                              absl::Span<const RankId> targets,
                              const Executor& executor) override {
-    return Run(executor, [&] {
+    return RunUncounted(executor, [&] {
       const size_t bytes = count * xla::primitive_util::ByteWidth(type);
       for (RankId target : targets) {
+        const int to = static_cast<int>(target.value());
         absl::Status status =
-            SendTo(static_cast<int>(target.value()), 0,
-                   {static_cast<const char*>(send.opaque()), bytes});
+            Send(to, PermuteTag(rank_, to),
+                 {static_cast<const char*>(send.opaque()), bytes});
         if (!status.ok()) return status;
       }
       if (!source.has_value()) {  // by the operation's definition
         std::memset(recv.opaque(), 0, bytes);
         return absl::OkStatus();
       }
-      return Receive(static_cast<int>(source->value()), 0,
+      const int from = static_cast<int>(source->value());
+      return Receive(from, PermuteTag(from, rank_),
                      static_cast<char*>(recv.opaque()), bytes);
     });
   }
@@ -190,13 +193,20 @@ class RankCommunicator final : public xla::Communicator {
   // so that no message is taken for that of another.
   template <class Body>
   Future<> Run(const Executor& executor, Body body) {
+    return RunUncounted(executor, [&] {
+      ++sequence_;
+      return body();
+    });
+  }
+
+  template <class Body>
+  Future<> RunUncounted(const Executor& executor, Body body) {
     auto cpu = xla::cpu::CpuCollectives::TryCast(&executor);
     if (!cpu.ok()) return Future<>(cpu.status());
     if (absl::Status failure = mailbox_->failure(); !failure.ok()) {
       return Future<>(failure);
     }
     deadline_ = absl::Now() + (*cpu)->timeout();
-    ++sequence_;
     absl::Status status = body();
     if (!status.ok()) peers_->Abandon(status);
     return Future<>(status);
@@ -212,8 +222,20 @@ class RankCommunicator final : public xla::Communicator {
     return tag;
   }
 
+  // Permutes are counted for each pair of ranks: those that are in no pair need
+  // not run one.
+  MessageTag PermuteTag(int from, int to) {
+    constexpr uint32_t kPermute = 2;  // no other collective has this step
+    MessageTag tag = Tag(kPermute, from, to);
+    tag.sequence = ++permutes_[{from, to}];
+    return tag;
+  }
+
   absl::Status SendTo(int to, uint32_t step, Part part) {
-    const MessageTag tag = Tag(step, rank_, to);
+    return Send(to, Tag(step, rank_, to), part);
+  }
+
+  absl::Status Send(int to, const MessageTag& tag, Part part) {
     if (processes_[to] == process_) {
       mailbox_->Post(tag,
                      std::vector<char>(part.data, part.data + part.size));
@@ -233,10 +255,9 @@ class RankCommunicator final : public xla::Communicator {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::vector<char>> Take(int from, uint32_t step,
+  absl::StatusOr<std::vector<char>> Take(int from, const MessageTag& tag,
                                          size_t expected) {
-    auto bytes = mailbox_->Take(Tag(step, from, rank_), processes_[from],
-                                deadline_);
+    auto bytes = mailbox_->Take(tag, processes_[from], deadline_);
     if (!bytes.ok()) return bytes;
     if (bytes->size() != expected) {
       return absl::InternalError(absl::StrCat(
@@ -248,7 +269,12 @@ class RankCommunicator final : public xla::Communicator {
   }
 
   absl::Status Receive(int from, uint32_t step, char* to, size_t expected) {
-    auto bytes = Take(from, step, expected);
+    return Receive(from, Tag(step, from, rank_), to, expected);
+  }
+
+  absl::Status Receive(int from, const MessageTag& tag, char* to,
+                       size_t expected) {
+    auto bytes = Take(from, tag, expected);
     if (!bytes.ok()) return bytes.status();
     std::memcpy(to, bytes->data(), expected);
     return absl::OkStatus();
@@ -273,7 +299,7 @@ class RankCommunicator final : public xla::Communicator {
       if (r == rank_) {
         part = std::vector<char>(own, own + bytes);
       } else {
-        part = Take(r, 0, bytes);
+        part = Take(r, Tag(0, r, rank_), bytes);
       }
       if (!part.ok()) return part.status();
       if (r == 0) {
@@ -316,6 +342,7 @@ class RankCommunicator final : public xla::Communicator {
   const std::shared_ptr<Mailbox> mailbox_;
   const std::shared_ptr<Peers> peers_;
   uint64_t sequence_ = 0;
+  std::map<std::pair<int, int>, uint64_t> permutes_;
   absl::Time deadline_;
 };
 

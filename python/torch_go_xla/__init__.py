@@ -39,11 +39,14 @@ from ._backend.errors import (  # noqa: E402
     XlaError,
 )
 from ._compile import compile  # noqa: E402
+from ._launch import launch  # noqa: E402
 
 if torch.distributed.is_available():
+    from .distributed import xla_backend
     from .distributed.tensor import _mesh
 
     _mesh.install()
+    xla_backend.install()
 
 __all__ = [
     "_XLAC",
@@ -58,6 +61,7 @@ __all__ = [
     "device",
     "device_count",
     "devices",
+    "launch",
     "live_bytes",
     "manual_seed",
     "real_devices",

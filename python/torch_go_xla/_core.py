@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-from . import plugins
+from . import _job, plugins
 from ._backend.core import TORCH_LIBRARY
 from ._backend.errors import BY_KIND, ForkedProcessError
 from ._go import _goxla as _raw  # type: ignore[attr-defined]
@@ -95,9 +95,10 @@ class NativeCore:
             settings = {
                 "library": library,
                 "preload": plugin.preload(),
-                "options": dict(plugin.client_create_options()),
+                "options": plugins.create_options(plugin),
                 "torch": TORCH_LIBRARY,
                 "environment": {k: v for k, v in os.environ.items() if k in known},
+                "job": _job.settings(lambda host: str(call(_raw.bindings_ServeStore, host))),
             }
             call(_raw.bindings_Open, json.dumps(settings))
             self._sync_waits = plugins.is_on(self.setting("XLA_SYNC_WAIT"))
@@ -318,6 +319,15 @@ class NativeCore:
         """Return the recorded graph of some storages: ir, dot, stablehlo or program (what this process compiles)."""
         words = array.array("q", handles)
         return str(call(_raw.bindings_DumpGraph, words.buffer_info()[0], len(words), form))
+
+    # ---- other processes ----
+
+    def exchange(self, tag: str, value: str) -> list[str]:
+        """Give every process of the job a text and return those of all; they do so with the same tags."""
+        self.open()
+        while not (found := call(_raw.bindings_Exchange, tag, value, _SLICE)):
+            pass
+        return list(json.loads(found))
 
     # ---- random numbers ----
 

@@ -14,6 +14,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from . import _job
+
 OptionValue = str | bool | int | float | list[int]
 
 _ENTRY_POINTS = "torch_go_xla.plugins"
@@ -39,6 +41,14 @@ class DevicePlugin:
         """Return the options for creating the plugin's client."""
         return {}
 
+    def job_options(self, job: _job.Job) -> Mapping[str, OptionValue]:
+        """Return the options besides for a process of a job; the plugin gets the key-value callbacks too."""
+        return {"node_id": job.rank, "num_nodes": job.world_size}
+
+    def process_count(self) -> int:
+        """Return how many processes of a machine its devices keep busy."""
+        return 1
+
     def environment(self) -> Mapping[str, str]:
         """Return variables that are set, unless they are, before the library is loaded."""
         return {}
@@ -60,6 +70,13 @@ class CpuPlugin(DevicePlugin):
         return [str(root / name) for name in ("libtensorflow_framework.so.2", "libtensorflow_cc.so.2")]
 
     def client_create_options(self) -> Mapping[str, OptionValue]:
+        huge = is_on(os.environ.get("TORCH_GO_XLA_HUGE_PAGES", "1"))
+        return {"cpu_device_count": self.process_count(), "cpu_huge_pages": huge}
+
+    def job_options(self, job: _job.Job) -> Mapping[str, OptionValue]:
+        return {**super().job_options(job), "cpu_collectives_address": _job.address(job)}
+
+    def process_count(self) -> int:
         text = os.environ.get("CPU_NUM_DEVICES", "1")
         try:
             count = int(text)
@@ -67,8 +84,7 @@ class CpuPlugin(DevicePlugin):
             count = 0
         if not 1 <= count <= 1024:
             raise ValueError(f"CPU_NUM_DEVICES={text!r}: want a whole number from 1 to 1024")
-        huge = is_on(os.environ.get("TORCH_GO_XLA_HUGE_PAGES", "1"))
-        return {"cpu_device_count": count, "cpu_huge_pages": huge}
+        return count
 
     def environment(self) -> Mapping[str, str]:
         return {"TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "2"}
@@ -83,6 +99,15 @@ class CudaPlugin(DevicePlugin):
             if path is not None and (path / "xla_cuda_plugin.so").exists():
                 return str(path / "xla_cuda_plugin.so")
         raise RuntimeError("PJRT_DEVICE=CUDA needs the CUDA plugin: pip install 'torch-go-xla[cuda]'")
+
+    def job_options(self, job: _job.Job) -> Mapping[str, OptionValue]:
+        return {**super().job_options(job), "visible_devices": [job.local_rank]}
+
+    def process_count(self) -> int:
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        if visible is not None:
+            return len([d for d in visible.split(",") if d.strip()])
+        return len(list(Path("/proc/driver/nvidia/gpus").glob("*")))
 
 
 class TpuPlugin(DevicePlugin):
@@ -184,3 +209,9 @@ def find_plugin(name: str) -> DevicePlugin:
             f"PJRT_DEVICE={name!r}: no plugin of that name; known are {known}. PJRT_LIBRARY_PATH names a library."
         )
     return plugin
+
+
+def create_options(plugin: DevicePlugin) -> dict[str, OptionValue]:
+    """Return all options for creating a plugin's client."""
+    job = _job.current()
+    return {**plugin.client_create_options(), **(plugin.job_options(job) if job.world_size > 1 else {})}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from . import _job
 from ._backend import spmd
 from ._core import call
 from ._core import core as _native
@@ -44,7 +45,7 @@ def is_spmd() -> bool:
 
 def global_runtime_device_count() -> int:
     """Return the number of devices of all processes."""
-    return _native.partitions() or _native.device_count()
+    return (_native.partitions() or _native.device_count()) * world_size()
 
 
 def addressable_runtime_device_count() -> int:
@@ -54,12 +55,12 @@ def addressable_runtime_device_count() -> int:
 
 def global_device_count() -> int:
     """Return the number of xla devices of all processes; SPMD makes one of those of a process."""
-    return _native.device_count()
+    return _native.device_count() * world_size()
 
 
 def local_device_count() -> int:
     """Return the number of xla devices of this machine; SPMD makes one of those of a process."""
-    return _native.device_count()
+    return _native.device_count() * local_process_count()
 
 
 def addressable_device_count() -> int:
@@ -81,17 +82,17 @@ def global_runtime_device_attributes() -> list[dict[str, Any]]:
 
 def world_size() -> int:
     """Return the number of processes of the run."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
+    return _job.current().world_size
 
 
 def global_ordinal() -> int:
     """Return the number of this process among all."""
-    return int(os.environ.get("RANK", "0"))
+    return _job.current().rank
 
 
 def local_ordinal() -> int:
     """Return the number of this process on its machine."""
-    return int(os.environ.get("LOCAL_RANK", "0"))
+    return _job.current().local_rank
 
 
 def process_count() -> int:
@@ -101,7 +102,7 @@ def process_count() -> int:
 
 def local_process_count() -> int:
     """Return the number of processes of this machine."""
-    return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    return _job.current().local_world_size
 
 
 def process_index() -> int:

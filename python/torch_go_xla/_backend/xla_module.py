@@ -182,6 +182,7 @@ class Stream:
     def __init__(self, device: Any = None, priority: int = 0, **_: Any) -> None:
         self.device = torch.device("xla", device_index(device))
         self.device_index = self.device.index
+        self.device_type = torch._C._autograd.DeviceType.PrivateUse1.value
         self.priority = priority
         self.stream_id = 0
 

@@ -14,6 +14,24 @@ from .. import device as _device
 from .._backend.core import device_index, is_xla
 from .._core import core as _native
 from ..utils import checkpoint_file
+from ._collectives import (  # noqa: F401 (torch_xla has them here)
+    REDUCE_AND,
+    REDUCE_MAX,
+    REDUCE_MIN,
+    REDUCE_MUL,
+    REDUCE_OR,
+    REDUCE_SUM,
+    all_gather,
+    all_reduce,
+    all_to_all,
+    broadcast_master_param,
+    collective_broadcast,
+    collective_permute,
+    mesh_reduce,
+    reduce_gradients,
+    reduce_scatter,
+    rendezvous,
+)
 
 # ---- devices ----
 
@@ -95,7 +113,8 @@ def optimizer_step(
     groups: Any = None,
     pin_layout: bool = True,
 ) -> Any:
-    """Step an optimizer, and with ``barrier`` end the step of the device."""
+    """Step an optimizer by the mean of all processes' gradients, and with ``barrier`` end the step of the device."""
+    reduce_gradients(optimizer, groups=groups, pin_layout=pin_layout)
     loss = optimizer.step(**(optimizer_args or {}))
     if barrier:
         mark_step()

@@ -20,7 +20,7 @@ from torch.optim.optimizer import _foreach_supported_types
 
 from . import _autograd, _loss  # noqa: F401 (_loss enters its handlers)
 from ._dtensor import XlaDTensor, make_spec, settle
-from ._mesh import XlaDeviceMesh
+from ._mesh import XlaDeviceMesh, as_any_device
 
 
 def _normalized(mesh: DeviceMesh, placements: Sequence[Placement] | None, ndim: int) -> tuple[Placement, ...]:
@@ -59,8 +59,10 @@ def xla_distribute_tensor(
 ) -> DTensor:
     """Distribute a leaf tensor, as ``torch.distributed.tensor.distribute_tensor`` does.
 
-    An XLAShardedTensor counts as the tensor that it is made of.
+    An XLAShardedTensor counts as the tensor that it is made of. On a mesh of processes torch's own does it.
     """
+    if not isinstance(device_mesh, XlaDeviceMesh):
+        return as_any_device(_api.distribute_tensor)(tensor, device_mesh, placements)
     if not tensor.is_leaf:
         raise RuntimeError("`distribute_tensor` should be used to distribute leaf tensors! but found non-leaf tensor!")
     placements = _normalized(device_mesh, placements, tensor.dim())
@@ -92,6 +94,8 @@ def xla_distribute_module(
     output_fn: Callable[..., Any] | None = None,
 ) -> nn.Module:
     """Distribute a module's parameters and buffers, as ``torch.distributed.tensor.distribute_module`` does."""
+    if not isinstance(device_mesh, XlaDeviceMesh):
+        return as_any_device(_api.distribute_module)(module, device_mesh, partition_fn, input_fn, output_fn)
     for name, part in module.named_modules():
         if partition_fn is not None:
             partition_fn(name, part, device_mesh)

@@ -1,14 +1,19 @@
-"""Meshes of the devices of this process."""
+"""Meshes of the devices of this process, or of the processes of a job."""
 
 from __future__ import annotations
 
 import functools
-from typing import Any
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, TypeVar, cast
 
 import torch
 from torch.distributed.device_mesh import DeviceMesh
 
+from ... import _job
 from ..._backend import spmd
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class XlaDeviceMesh(DeviceMesh):
@@ -81,13 +86,29 @@ class XlaDeviceMesh(DeviceMesh):
         return []
 
 
+def as_any_device(function: _Function) -> _Function:
+    """Return a function of torch's without its case for the device type xla, which leads to torch_xla."""
+    plain = cast(FunctionType, function)
+    code = plain.__code__
+    code = code.replace(co_consts=tuple(None if c == "xla" else c for c in code.co_consts))
+    copy = FunctionType(code, plain.__globals__, plain.__name__, plain.__defaults__, plain.__closure__)
+    copy.__kwdefaults__ = plain.__kwdefaults__
+    return cast(_Function, copy)
+
+
+class XlaProcessMesh(DeviceMesh):
+    """A mesh of the processes of a job, with process groups as on any device; rank r is process r."""
+
+    __init__ = as_any_device(DeviceMesh.__init__)
+
+
 def parallel_ranks(mesh: DeviceMesh) -> torch.Tensor:
     """Return the ranks of a mesh and of its parallels in the root mesh, [parallels, *shape of the mesh]."""
     return mesh._layout.remap_to_tensor(mesh._rank_map)
 
 
 def install() -> None:
-    """Let ``DeviceMesh("xla", ...)`` make an `XlaDeviceMesh`."""
+    """Let ``DeviceMesh("xla", ...)`` make an `XlaDeviceMesh`, in a job an `XlaProcessMesh`."""
 
     @functools.wraps(DeviceMesh.__new__)
     def new(cls: type, *args: Any, **kwargs: Any) -> DeviceMesh:
@@ -96,8 +117,8 @@ def install() -> None:
             from . import _hooks
 
             _hooks.install()
-            cls = XlaDeviceMesh
+            cls = XlaProcessMesh if _job.current().world_size > 1 else XlaDeviceMesh
         return object.__new__(cls)
 
     DeviceMesh.__new__ = new  # type: ignore[method-assign, assignment]
-    torch.serialization.add_safe_globals([XlaDeviceMesh])
+    torch.serialization.add_safe_globals([XlaDeviceMesh, XlaProcessMesh])

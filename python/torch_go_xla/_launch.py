@@ -1,0 +1,75 @@
+"""Starts the processes of a job on this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from . import _job, plugins
+
+
+def launch(
+    fn: Callable[..., Any], args: tuple[Any, ...] = (), start_method: str = "spawn", debug_single_process: bool = False
+) -> Any:
+    """Run ``fn(index, *args)`` in a process for each device of the machine; under torchrun, in this one.
+
+    For the device CPU, CPU_NUM_DEVICES is the number of processes. ``debug_single_process`` runs it in this process.
+    """
+    if "LOCAL_RANK" in os.environ:
+        fn(_job.current().local_rank, *args)
+        return None
+    return spawn(fn, args, nprocs=1 if debug_single_process else None, start_method=start_method)
+
+
+def spawn(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    nprocs: int | None = None,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
+) -> Any:
+    """Run ``fn(index, *args)`` in ``nprocs`` processes, one for each device of the machine by default.
+
+    Returns None once all have ended, or with ``join=False`` the context of torch.multiprocessing to wait with. One
+    process is this one. A process that fails ends the others, and its error is raised.
+
+    ValueError for more processes than devices, other than on the CPU, and for the start method fork: the runtime
+    does not survive it.
+    """
+    device = os.environ.get("PJRT_DEVICE", "CPU").upper()
+    devices = plugins.find_plugin(device).process_count()
+    count = devices if nprocs is None else nprocs
+    if count < 1 or (count > devices and device != "CPU"):
+        raise ValueError(f"cannot run {count} processes: PJRT_DEVICE={device} has {devices} device(s) here")
+    if start_method == "fork":
+        raise ValueError("torch_go_xla cannot be used in a forked child: use the 'spawn' start method")
+    if count == 1:
+        return fn(0, *args)
+    from torch.distributed import TCPStore
+    from torch.multiprocessing.spawn import start_processes
+
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
+    context = start_processes(_run, (fn, args, count, store.port), count, join, daemon, start_method)
+    if context is not None:
+        context.store = store  # which serves as long as the processes are waited for
+    return context
+
+
+def _run(index: int, fn: Callable[..., Any], args: tuple[Any, ...], count: int, port: int) -> None:
+    """Be process ``index`` of a job, as torchrun describes one."""
+    number, size = str(index), str(count)
+    os.environ.update(
+        RANK=number,
+        LOCAL_RANK=number,
+        WORLD_SIZE=size,
+        LOCAL_WORLD_SIZE=size,
+        MASTER_ADDR="127.0.0.1",
+        MASTER_PORT=str(port),
+        TORCHELASTIC_USE_AGENT_STORE="True",  # the process that starts the others serves torch's store
+        TORCHELASTIC_RESTART_COUNT="0",
+    )
+    if os.environ.get("PJRT_DEVICE", "CPU").upper() == "CPU":
+        os.environ["CPU_NUM_DEVICES"] = "1"
+    fn(index, *args)

@@ -1,0 +1,186 @@
+"""What the processes of a job exchange, by torch_xla's names; part of `xla_model`.
+
+Collectives are recorded, and run with the step. Every process calls the same ones in the same order. ``groups`` lists
+the processes that exchange values with each other: every process in one of them, all of one size; all by default.
+``pin_layout`` is accepted for torch_xla's programs.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from .. import runtime
+from .._backend import spmd
+from .._core import core as _native
+from ..distributed._members import Members
+
+REDUCE_SUM = "sum"
+REDUCE_MUL = "mul"
+REDUCE_AND = "and"
+REDUCE_OR = "or"
+REDUCE_MIN = "min"
+REDUCE_MAX = "max"
+
+_FOLDS = {"sum": "sum", "mul": "product", "and": "band", "or": "bor", "min": "min", "max": "max"}
+
+Groups = Sequence[Sequence[int]] | None
+
+
+def _fold(reduce_type: str) -> str:
+    fold = _FOLDS.get(reduce_type)
+    if fold is None:
+        raise ValueError(f"unknown reduction {reduce_type!r}: want one of {', '.join(_FOLDS)}")
+    return fold
+
+
+def _all(groups: Groups) -> Sequence[Sequence[int]]:
+    return groups or [list(range(runtime.world_size()))]
+
+
+def _scaled(t: torch.Tensor, scale: float) -> torch.Tensor:
+    return t if scale == 1.0 else t * scale
+
+
+def _written(output: torch.Tensor | None, value: torch.Tensor) -> torch.Tensor:
+    return value if output is None else output.copy_(value)
+
+
+def all_reduce(
+    reduce_type: str,
+    inputs: torch.Tensor | list[torch.Tensor],
+    scale: float = 1.0,
+    groups: Groups = None,
+    cctx: Any = None,
+    pin_layout: bool = True,
+) -> torch.Tensor | list[torch.Tensor]:
+    """Return the tensors of all processes folded and multiplied by ``scale``; of a list, in place."""
+    if isinstance(inputs, torch.Tensor):
+        return _scaled(spmd.all_reduce(inputs, _fold(reduce_type), _all(groups)), scale)
+    with torch.no_grad():
+        for dtype in dict.fromkeys(t.dtype for t in inputs):  # joined: one message is faster than many
+            same = [t for t in inputs if t.dtype == dtype]
+            joined = torch.cat([t.reshape(-1) for t in same])
+            reduced = _scaled(spmd.all_reduce(joined, _fold(reduce_type), _all(groups)), scale)
+            for t, value in zip(same, reduced.split([t.numel() for t in same]), strict=True):
+                t.copy_(value.view_as(t))
+    return inputs
+
+
+def all_gather(
+    value: torch.Tensor | list[torch.Tensor],
+    dim: int = 0,
+    groups: Groups = None,
+    output: Any = None,
+    pin_layout: bool = True,
+) -> Any:
+    """Return the tensors of all processes, one after the other along a dimension; of a list, a list."""
+    if not isinstance(value, torch.Tensor):
+        outputs = output or [None] * len(value)
+        return [all_gather(v, dim, groups, o) for v, o in zip(value, outputs, strict=True)]
+    gathered = spmd.all_gather(value if value.dim() else value.reshape(1), dim, _all(groups))
+    return _written(output, gathered)
+
+
+def reduce_scatter(
+    reduce_type: str,
+    input: torch.Tensor | list[torch.Tensor],
+    scale: float,
+    scatter_dim: int,
+    shard_count: int,
+    groups: Groups = None,
+    output: Any = None,
+    pin_layout: bool = True,
+) -> Any:
+    """Return this process's part, along a dimension, of the tensors of all processes folded; of a list, a list.
+
+    ValueError if ``shard_count`` is not the size of the groups.
+    """
+    if not isinstance(input, torch.Tensor):
+        outputs = output or [None] * len(input)
+        return [
+            reduce_scatter(reduce_type, t, scale, scatter_dim, shard_count, groups, o)
+            for t, o in zip(input, outputs, strict=True)
+        ]
+    _check_count("shard_count", shard_count, groups)
+    value = spmd.reduce_scatter(input, _fold(reduce_type), scatter_dim, _all(groups))
+    return _written(output, _scaled(value, scale))
+
+
+def all_to_all(
+    value: torch.Tensor,
+    split_dimension: int,
+    concat_dimension: int,
+    split_count: int,
+    groups: Groups = None,
+    pin_layout: bool = True,
+) -> torch.Tensor:
+    """Return the parts along one dimension that all processes have for this one, joined along another.
+
+    ValueError if ``split_count`` is not the size of the groups.
+    """
+    _check_count("split_count", split_count, groups)
+    return spmd.all_to_all(value, split_dimension, concat_dimension, _all(groups))
+
+
+def _check_count(name: str, count: int, groups: Groups) -> None:
+    size = len(_all(groups)[0])
+    if count != size:
+        raise ValueError(f"{name} is {count}, but {size} processes exchange data")
+
+
+def collective_permute(value: torch.Tensor, pairs: list[list[int]]) -> torch.Tensor:
+    """Return in the second process of each pair the tensor of the first; zeros in a process that is second in none."""
+    return spmd.collective_permute(value, [(source, target) for source, target in pairs])
+
+
+def collective_broadcast(
+    tensors: list[torch.Tensor], root_ordinal: int = 0, groups: Groups = None, pin_layout: bool = True
+) -> None:
+    """Give tensors the values that they have in one process, in place."""
+    own = next(list(g) for g in _all(groups) if runtime.global_ordinal() in g)
+    members = Members(own)
+    with torch.no_grad():
+        for t in tensors:
+            t.copy_(members.broadcast(t, own.index(root_ordinal)))
+
+
+def broadcast_master_param(model: torch.nn.Module) -> None:
+    """Give the parameters and buffers of a model the values that they have in the first process."""
+    collective_broadcast(list(itertools.chain(model.parameters(), model.buffers())))
+
+
+def reduce_gradients(optimizer: torch.optim.Optimizer, groups: Groups = None, pin_layout: bool = True) -> None:
+    """Replace the gradients of an optimizer's parameters by their mean over the processes."""
+    count = len(_all(groups)[0])
+    gradients = [p.grad for g in optimizer.param_groups for p in g["params"] if p.grad is not None]
+    if count > 1:
+        all_reduce(REDUCE_SUM, gradients, scale=1.0 / count, groups=groups)
+
+
+_rounds: dict[str, int] = {}
+
+
+def rendezvous(tag: str, payload: bytes = b"", replicas: Sequence[int] = ()) -> list[bytes]:
+    """Wait until all processes are here and return what each has brought.
+
+    RuntimeError if a process has gone. NotImplementedError for a rendezvous of some processes only.
+    """
+    if replicas and sorted(replicas) != list(range(runtime.world_size())):
+        raise NotImplementedError("a rendezvous is of all processes")
+    _rounds[tag] = _rounds.get(tag, 0) + 1
+    brought = _native.exchange(f"{tag}/{_rounds[tag]}", base64.b64encode(payload).decode())
+    return [base64.b64decode(text) for text in brought]
+
+
+def mesh_reduce(tag: str, data: Any, reduce_fn: Callable[[list[Any]], Any]) -> Any:
+    """Return ``reduce_fn`` of the list of what all processes give, whose tensors are on the CPU."""
+    file = io.BytesIO()
+    torch.save(torch.utils._pytree.tree_map_only(torch.Tensor, lambda t: t.cpu(), data), file)
+    brought = rendezvous(tag, file.getvalue())
+    return reduce_fn([torch.load(io.BytesIO(b), weights_only=False) for b in brought])

@@ -1,0 +1,73 @@
+"""Tensors exchanged between processes, recorded as collectives of the graph like any other op."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from .. import _job
+from .._backend import spmd
+
+_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def _bits(t: torch.Tensor) -> torch.Tensor:
+    """Return a tensor as integers of its bits: adding them to zeros changes nothing, not even a NaN."""
+    if t.is_complex():
+        t = torch.view_as_real(t)
+    return t.view(_INTEGERS[t.element_size()])
+
+
+class Members:
+    """Some processes of the job, which exchange tensors; each of them calls the same methods in the same order.
+
+    Attributes:
+        ranks: the processes, in their order in the group.
+        regular: whether all processes of the job can be divided into groups of this size. Collectives need that.
+    """
+
+    def __init__(self, ranks: Sequence[int]) -> None:
+        job = _job.current()
+        self.ranks = list(ranks)
+        self.rank = self.ranks.index(job.rank)
+        rest = [r for r in range(job.world_size) if r not in self.ranks]
+        size = len(self.ranks)
+        self.regular = len(rest) % size == 0
+        self._groups = [self.ranks, *(rest[i : i + size] for i in range(0, len(rest), size))]
+
+    def __len__(self) -> int:
+        return len(self.ranks)
+
+    def all_reduce(self, t: torch.Tensor, op: str = "sum") -> torch.Tensor:
+        """Return the values of all members, folded: see `spmd.all_reduce`."""
+        return t.clone() if len(self) == 1 else spmd.all_reduce(t, op, self._groups)
+
+    def all_gather(self, t: torch.Tensor) -> torch.Tensor:
+        """Return the values of all members, one after the other along the first dimension."""
+        return t.clone() if len(self) == 1 else spmd.all_gather(t, 0, self._groups)
+
+    def reduce_scatter(self, t: torch.Tensor, op: str = "sum") -> torch.Tensor:
+        """Return this member's part, along the first dimension, of all values folded."""
+        return t.clone() if len(self) == 1 else spmd.reduce_scatter(t, op, 0, self._groups)
+
+    def all_to_all(self, t: torch.Tensor) -> torch.Tensor:
+        """Return the parts, along the first dimension, that all members have for this one."""
+        return t.clone() if len(self) == 1 else spmd.all_to_all(t, 0, 0, self._groups)
+
+    def broadcast(self, t: torch.Tensor, root: int) -> torch.Tensor:
+        """Return the value of member ``root``, bit by bit."""
+        if len(self) == 1:
+            return t.clone()
+        bits = _bits(t)
+        sent = torch.where(spmd.partition_id(t) == self.ranks[root], bits, torch.zeros_like(bits))
+        got = spmd.all_reduce(sent, "sum", self._groups)
+        return torch.view_as_complex(got.view(t.dtype.to_real())) if t.is_complex() else got.view(t.dtype)
+
+    def send(self, t: torch.Tensor, to: int) -> None:
+        """Send a tensor to a member, who calls `receive`."""
+        spmd.collective_permute(t, [(self.ranks[self.rank], self.ranks[to])])
+
+    def receive(self, like: torch.Tensor, source: int) -> torch.Tensor:
+        """Return what a member sends, a tensor of the shape and dtype of ``like``."""
+        return spmd.collective_permute(torch.zeros_like(like), [(self.ranks[source], self.ranks[self.rank])])
