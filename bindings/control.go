@@ -11,9 +11,6 @@ import (
 // "store": address}}.
 func Open(settings string) (bool, error) { return ok(engine.Default.OpenJSON(settings)) }
 
-// Opened reports that a device is open.
-func Opened() bool { return engine.Default.Client() != nil }
-
 // DeviceCount returns the number of devices of this process, 0 before Open.
 func DeviceCount() int64 { return int64(engine.Default.DeviceCount()) }
 
