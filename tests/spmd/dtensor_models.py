@@ -291,7 +291,13 @@ def test_llama_on_a_2d_mesh(mesh_2d):
         shared = distribute_tensor(tokens, mesh_2d, [Shard(0), Replicate()])
         assert_equal(language_step(model, ours, shared), expected)
     assert_same_parameters(model, ref)
-    assert bytes_per_device(model) <= 1.05 * sum(p.numel() * 4 for p in ref.parameters()) / 4
+    held = debug.placements(model)
+    assert max(held.bytes_per_device()) <= 1.05 * sum(p.numel() * 4 for p in ref.parameters()) / 4
+    assert held.bytes_per_device() == (bytes_per_device(model),) * 8
+    first = next(p for p in held if p.name == "layers.0.feed_forward.w1.weight")
+    assert (first.shape, first.placement, set(first.bytes)) == ((64, 32), "(Replicate(), Shard(dim=0))", {64 * 32})
+    table = [line.split() for line in str(held).splitlines()]
+    assert [first.name, "[64,", "32]", "float32", "(Replicate(),", "Shard(dim=0))", "2,048"] in table
     with torch.no_grad():
         # Two sums a layer; what is gathered are the embeddings of the words, and no weight.
         assert collectives(lambda: model(shared)) == {"all-reduce": 8, "all-gather": 1}

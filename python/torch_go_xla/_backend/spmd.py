@@ -12,6 +12,7 @@ that the compiler finds best. This module is what `torch_go_xla.distributed` bui
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -139,6 +140,12 @@ def shards(t: torch.Tensor) -> list[Shard]:
             core.fetch_shard(handle, s["device"], data.data_ptr())
         result.append(Shard(s["device"], index, s["replica"], data))
     return result
+
+
+def bytes_held(t: torch.Tensor) -> list[int]:
+    """Return how many bytes of a tensor's storage each device holds, after a sync; RuntimeError without SPMD."""
+    t = resolved(_checked(t).detach())
+    return [math.prod(s["size"]) * t.element_size() for s in native().shards(native().fast.handle(t))]
 
 
 def set_shards_(t: torch.Tensor, local: Sequence[torch.Tensor]) -> None:

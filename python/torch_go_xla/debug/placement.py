@@ -1,0 +1,63 @@
+"""Where the parameters of a model lie::
+
+from torch_go_xla import debug
+print(debug.placements(model))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from .._backend import spmd
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A parameter or buffer of a module, and what the devices hold of it."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    placement: str  # DTensor's placements, or the sharding in GSPMD's form; "" for a tensor without either
+    bytes: tuple[int, ...]  # by device
+
+
+class Placements(list[Placed]):
+    """The parameters and buffers of a module; printed as a table with sums."""
+
+    def bytes_per_device(self) -> tuple[int, ...]:
+        """Return how many bytes each device holds of all together."""
+        return tuple(map(sum, zip(*(p.bytes for p in self), strict=True)))
+
+    def __str__(self) -> str:
+        rows = [("name", "shape", "dtype", "placement", "bytes per device")]
+        rows += [
+            (p.name, str(list(p.shape)), str(p.dtype).removeprefix("torch."), p.placement or "-", _bytes(p.bytes))
+            for p in self
+        ]
+        rows.append(("", "", "", "", _bytes(self.bytes_per_device())))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+
+def _bytes(held: tuple[int, ...]) -> str:
+    low, high = min(held, default=0), max(held, default=0)
+    return f"{high:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def placements(module: nn.Module) -> Placements:
+    """Return where a module's parameters and buffers lie on the devices, after a sync.
+
+    RuntimeError without SPMD, and for a tensor that is not on the device.
+    """
+    tensors = [*module.named_parameters(), *module.named_buffers()]
+    return Placements(_placed(name, t.detach()) for name, t in tensors)
+
+
+def _placed(name: str, t: torch.Tensor) -> Placed:
+    value = getattr(t, "_local_tensor", t)  # of a DTensor, the logical tensor
+    text = str(t.placements) if value is not t else spmd.sharding_of(value)  # type: ignore[attr-defined]
+    return Placed(name, tuple(t.shape), t.dtype, text, tuple(spmd.bytes_held(value)))
