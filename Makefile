@@ -29,7 +29,7 @@ DEPENDS := pyproject.toml setup.py
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test check conformance models build install wheel lint conform plugins race asan cgocheck golden fuzz crash metamorphic threads bench bench-quick soak clean distclean upstream-aliases upstream-spmd
+.PHONY: help demo test check conformance models build install wheel lint conform plugins race asan cgocheck golden fuzz crash metamorphic threads bench bench-quick bench-save soak clean distclean upstream-aliases upstream-spmd
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -128,6 +128,10 @@ bench-quick: $(VENV)/.installed-examples build ## the benchmarks in a few minute
 
 soak: $(VENV)/.installed-examples build ## many steps, watching memory
 	$(PY) -m benchmarks.soak
+
+bench-save: $(VENV)/.installed-examples build ## xm.save beside torch.save, and the memory that it takes for 2 GB
+	$(PY) -m benchmarks.saving
+	$(PY) -m benchmarks.saving --mb 2000 --rounds 1
 
 clean: ## remove what builds wrote; Go's own cache stays
 	rm -rf build dist python/*.egg-info python/torch_go_xla/_lib

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.soak [--steps N]``: trains an MLP for long and watches the memory of the process.
+"""``python -m benchmarks.soak [--steps N]``: trains an MLP for long, on batches of eight sizes, and watches the memory.
 
 Ends with 1 if the resident memory grows by 5 MB or more after the first tenth of the steps, if the tensors on the
 device or the compiled programs grow at all, or if anything is left on the device in the end.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import random
 import sys
 
 import torch
@@ -39,11 +40,13 @@ def train(steps: int) -> list[str]:
     """Train and print; returns what is wrong."""
     model = nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 10)).to("xla")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    x, y = torch.randn(64, 64).to("xla"), torch.randint(0, 10, (64,)).to("xla")
+    batches = [(torch.randn(n, 64).to("xla"), torch.randint(0, 10, (n,)).to("xla")) for n in range(8, 72, 8)]
+    order = random.Random(0)
     warm = max(steps // 10, 1)
     early: tuple[float, int, int] | None = None
     now = state()
     for step in range(1, steps + 1):
+        x, y = order.choice(batches)
         optimizer.zero_grad()
         loss = F.cross_entropy(model(x), y)
         loss.backward()
@@ -71,7 +74,7 @@ def train(steps: int) -> list[str]:
 def main() -> None:
     """Run and judge."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
-    parser.add_argument("--steps", type=int, default=10_000)
+    parser.add_argument("--steps", type=int, default=20_000)
     wrong = train(parser.parse_args().steps)
     left = state()[1]
     if left:

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -99,9 +100,27 @@ func (h *history) explain(p *lazy.Plan, d *runtime.Device, step int64, where fun
 		h.log = append(h.log[:0], h.log[1:]...)
 	}
 	h.log = append(h.log, c)
-	if config.Number("PT_XLA_DEBUG_LEVEL") >= 1 {
+	if config.Number("PT_XLA_DEBUG_LEVEL") >= 1 || config.On("PT_XLA_DEBUG") {
+		tell(c)
+	}
+}
+
+// tell writes an explanation to where the user wants it; stderr if that cannot be.
+func tell(c Compilation) {
+	path := config.String("PT_XLA_DEBUG_FILE")
+	if path == "" || appendTo(path, c.String()+"\n") != nil {
 		fmt.Fprintln(os.Stderr, c)
 	}
+}
+
+// appendTo adds text to a file, which it makes if there is none.
+func appendTo(path, text string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
 }
 
 func at(lines []string, i int) string {
@@ -190,6 +209,9 @@ func (e *Engine) CompilationsJSON() string {
 	return marshal(log)
 }
 
+// savedForms are the forms of graphs by the names that XLA_SAVE_TENSORS_FMT has for them.
+var savedForms = map[string]string{"text": "ir", "dot": "dot", "hlo": "stablehlo"}
+
 // save appends the graph of a sync to the file that XLA_SAVE_TENSORS_FILE names. A file that cannot be
 // written costs only that.
 func (e *Engine) save(d *runtime.Device, step int64) {
@@ -197,12 +219,10 @@ func (e *Engine) save(d *runtime.Device, step int64) {
 	if path == "" {
 		return
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	text, err := e.graph(savedForms[config.String("XLA_SAVE_TENSORS_FMT")])
 	if err == nil {
-		_, err = fmt.Fprintf(f, "# run %s, step %d, %s, %s, program %s\n%s\n", e.Run, step, d, time.Now().Format(time.RFC3339), e.plan.Key, printPlan(&e.plan))
-		if cerr := f.Close(); err == nil {
-			err = cerr
-		}
+		head := fmt.Sprintf("# run %s, step %d, %s, %s, program %s", e.Run, step, d, time.Now().Format(time.RFC3339), e.plan.Key)
+		err = appendTo(path, head+"\n"+text+"\n")
 	}
 	if err != nil {
 		graphsUnsaved.Add(1)

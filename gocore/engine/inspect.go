@@ -45,6 +45,9 @@ func ConfigTableJSON() string {
 
 // Configure sets a variable of the config table.
 func (e *Engine) Configure(name, value string) error {
+	if name == "XLA_SAVE_TENSORS_FMT" && savedForms[value] == "" {
+		return errs.New(errs.Value, "%s=%q: want text, dot or hlo", name, value)
+	}
 	if err := config.Set(name, value); err != nil {
 		return errs.Wrap(errs.Value, err, "")
 	}

@@ -126,6 +126,11 @@ func (e *Engine) Dump(handles []int64, format string) (string, error) {
 	}
 	t := e.store.Trace(dev)
 	e.plan.Build(e.store, t, slots, nil)
+	return e.graph(format)
+}
+
+// graph is the plan as text: ir, dot, stablehlo, or program for just what is compiled.
+func (e *Engine) graph(format string) (string, error) {
 	switch format {
 	case "ir":
 		return printPlan(&e.plan), nil

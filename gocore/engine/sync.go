@@ -160,7 +160,7 @@ func (e *Engine) program(d *runtime.Device) (*program, error) {
 
 func (e *Engine) options() lower.Options {
 	return lower.Options{Precision: e.precision, TorchKernels: e.torchKernels, Functions: e.ctx.Functions,
-		Locations: config.On("XLA_IR_DEBUG"), Where: e.Where}
+		Locations: config.On("XLA_IR_DEBUG") || config.On("XLA_HLO_DEBUG"), Where: e.Where}
 }
 
 // launch makes the execution of a program with the plan's buffers and numbers. It takes over the

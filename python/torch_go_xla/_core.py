@@ -104,6 +104,8 @@ class NativeCore:
             self._sync_waits = plugins.is_on(self.setting("XLA_SYNC_WAIT"))
             self.metrics_file = self.setting("XLA_METRICS_FILE")
             self._opened = True
+            if plugins.is_on(self.setting("XLA_USE_SPMD")):
+                call(_raw.bindings_UseSPMD)
 
     @property
     def opened(self) -> bool:

@@ -1,0 +1,88 @@
+"""Variables of the environment: each does what the table says, and none changes a value."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import test_founding
+
+from torch_go_xla._core import call, core
+
+# Those that change how a program is recorded, compiled or run, and so might change what it computes.
+SWITCHES = (
+    "XLA_DISABLE_FUNCTIONALIZATION",
+    "XLA_ENABLE_PARAM_ALIASING",
+    "XLA_IR_DEBUG",
+)
+IN_PROCESS = [
+    test_founding.test_the_article_without_the_second_sync,
+    test_founding.test_a_sync_of_one_alias_settles_the_others,
+    test_founding.test_save_keeps_aliases,
+    test_founding.test_save_after_donation,
+    test_founding.test_a_shared_buffer_is_not_donated,
+    test_founding.test_functional_tensors_are_saved_as_plain_ones,
+]
+
+
+def configure(name: str, value: str) -> None:
+    call(core.raw.bindings_Configure, name, value)
+
+
+@pytest.fixture
+def switched(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
+    """Set the switches; afterwards they are as before."""
+    core.open()
+    before = {name: core.setting(name) for name in request.param}
+    for name, value in request.param.items():
+        configure(name, value)
+    yield request.param
+    for name, value in before.items():
+        configure(name, value)
+
+
+@pytest.mark.parametrize(
+    "switched",
+    [dict(zip(SWITCHES, values, strict=True)) for values in itertools.product("01", repeat=len(SWITCHES))],
+    ids=lambda d: "".join(d.values()),
+    indirect=True,
+)
+def test_the_founding_promise_under_every_combination(switched: dict[str, str], tmp_path: Path) -> None:
+    for test in IN_PROCESS:
+        test(**({"tmp_path": tmp_path} if inspect.signature(test).parameters else {}))
+
+
+GRAPH = """
+import torch, torch_go_xla
+x = torch.ones(3, device="xla").add(7.5)
+torch_go_xla.sync(wait=True)
+"""
+
+
+def test_what_is_written_for_the_curious(ok, python, tmp_path: Path) -> None:
+    graphs, told = tmp_path / "graphs", tmp_path / "told"
+    files = {"XLA_SAVE_TENSORS_FILE": str(graphs), "PT_XLA_DEBUG": "1", "PT_XLA_DEBUG_FILE": str(told)}
+    done = python(GRAPH, XLA_SAVE_TENSORS_FMT="hlo", XLA_HLO_DEBUG="1", **files)
+    assert done.code == 0 and "compiles a program" not in done.err
+    assert "compiles a program" in told.read_text()
+    assert "stablehlo.add" in graphs.read_text() and "<string>" in graphs.read_text()
+    ok(GRAPH, XLA_SAVE_TENSORS_FMT="dot", **files)
+    assert "digraph" in graphs.read_text() and told.read_text().count("compiles a program") == 2
+    refused = python(GRAPH, XLA_SAVE_TENSORS_FMT="png")
+    assert refused.code == 1 and "want text, dot or hlo" in refused.err
+
+
+def test_spmd_by_variable(ok) -> None:
+    program = test_founding.ARTICLE + "import torch_go_xla.runtime as xr; print(xr.is_spmd(), xr.global_device_count())"
+    assert ok(program, XLA_USE_SPMD="1", CPU_NUM_DEVICES="2").split() == ["equal", "True", "1"]
+
+
+def test_the_page_is_the_table() -> None:
+    page = Path(__file__).parents[1] / "docs" / "environment.md"
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*) \|$", page.read_text(), re.M)
+    table = [(name, f"`{default}`" if default else "", doc) for name, _, default, doc in core.config_table()]
+    assert rows[: len(table)] == table
