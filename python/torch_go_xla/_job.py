@@ -61,7 +61,7 @@ def _torch_store(job: Job) -> Any:
                 f"WORLD_SIZE={job.world_size}, but {' and '.join(missing)} is not set: the processes cannot find each "
                 "other. Start them by torchrun or torch_go_xla.launch."
             )
-        from torch.distributed import rendezvous
+        from torch.distributed.rendezvous import rendezvous
 
         _stores.append(next(iter(rendezvous("env://", job.rank, job.world_size, timeout=_TIMEOUT)))[0])
     return _stores[0]
@@ -72,7 +72,7 @@ def settings(serve: Callable[[str], str]) -> dict[str, Any]:
     job = current()
     if job.world_size == 1:
         return {"index": 0, "count": 1, "store": ""}
-    from torch.distributed import PrefixStore
+    from torch._C._distributed_c10d import PrefixStore
 
     store = PrefixStore("torch_go_xla", _torch_store(job))
     if job.rank == 0:

@@ -47,11 +47,13 @@ def spawn(
         raise ValueError("torch_go_xla cannot be used in a forked child: use the 'spawn' start method")
     if count == 1:
         return fn(0, *args)
-    from torch.distributed import TCPStore
+    from torch._C._distributed_c10d import TCPStore
     from torch.multiprocessing.spawn import start_processes
 
-    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
-    context = start_processes(_run, (fn, args, count, store.port), count, join, daemon, start_method)
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    context = start_processes(  # type: ignore[no-untyped-call]
+        _run, (fn, args, count, store.port), count, join, daemon, start_method
+    )
     if context is not None:
         context.store = store  # which serves as long as the processes are waited for
     return context

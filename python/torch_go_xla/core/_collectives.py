@@ -67,7 +67,7 @@ def all_reduce(
             same = [t for t in inputs if t.dtype == dtype]
             joined = torch.cat([t.reshape(-1) for t in same])
             reduced = _scaled(spmd.all_reduce(joined, _fold(reduce_type), _all(groups)), scale)
-            for t, value in zip(same, reduced.split([t.numel() for t in same]), strict=True):
+            for t, value in zip(same, torch.split(reduced, [t.numel() for t in same]), strict=True):
                 t.copy_(value.view_as(t))
     return inputs
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import Backend, PrefixStore
+from torch.distributed.rendezvous import register_rendezvous_handler, rendezvous
 
 from .. import _job
 from .._core import core as _native
@@ -41,7 +43,7 @@ def _done(result: Any) -> Any:
     return _Work(result)
 
 
-class _Work(dist.Work):  # type: ignore[misc]
+class _Work(dist.Work):
     """Work that is done when it is waited for; ``finish`` does it."""
 
     def __init__(self, result: list[torch.Tensor], finish: Callable[[], None] | None = None) -> None:
@@ -54,7 +56,8 @@ class _Work(dist.Work):  # type: ignore[misc]
             finish()
         return True
 
-    synchronize = wait
+    def synchronize(self) -> None:
+        self.wait()
 
     def is_completed(self) -> bool:
         return self._finish is None
@@ -71,7 +74,7 @@ class _Work(dist.Work):  # type: ignore[misc]
         return future
 
 
-class XlaBackend(dist.distributed_c10d.C10DBackend):  # type: ignore[misc]
+class XlaBackend(Backend):
     """The collectives of a process group on xla tensors.
 
     Groups into which the processes of the job do not divide evenly, and parts of different sizes, go through the host
@@ -233,7 +236,11 @@ class XlaBackend(dist.distributed_c10d.C10DBackend):  # type: ignore[misc]
     # for: what is sent meanwhile is not held up.
 
     def send(self, tensors: list[torch.Tensor], dst: int, tag: int) -> Any:
-        self._alone(lambda: [self._members.send(t, dst) for t in tensors])
+        def transmit() -> None:
+            for t in tensors:
+                self._members.send(t, dst)
+
+        self._alone(transmit)
         return _done(tensors)
 
     def recv(self, tensors: list[torch.Tensor], src: int, tag: int) -> Any:
@@ -272,7 +279,7 @@ def _create(options: Any, _: Any) -> XlaBackend:
             f"process {job.rank} of a job of {job.world_size} cannot be rank {ranks[rank]} of a process group of "
             f"{size}: RANK and WORLD_SIZE must be set before the first xla tensor"
         )
-    host = dist.ProcessGroupGloo(dist.PrefixStore("host", store), rank, size, options.timeout)
+    host = dist.ProcessGroupGloo(PrefixStore("host", store), rank, size, options.timeout)
     group = options.process_group
     if torch.device("cpu") not in group._device_types:
         group._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, host)
@@ -283,10 +290,10 @@ def _meet(
     url: str, timeout: datetime.timedelta = datetime.timedelta(minutes=10), **options: Any
 ) -> Iterator[tuple[Any, int, int]]:
     """Find the other processes, for ``init_method="xla://"``."""
-    yield from dist.rendezvous("env://", timeout=timeout)
+    yield from rendezvous("env://", timeout=timeout)
 
 
 def install() -> None:
     """Register the backend and the way to find the other processes."""
     dist.Backend.register_backend("xla", _create, extended_api=True, devices=["xla"])
-    dist.register_rendezvous_handler("xla", _meet)
+    register_rendezvous_handler("xla", _meet)  # type: ignore[no-untyped-call]
