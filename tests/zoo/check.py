@@ -71,14 +71,13 @@ class Learner:
 
     def __init__(self, row: Row, model: nn.Module, device: str) -> None:
         self.row, self.device = row, device
-        self.double = row.double or device == "cpu"
-        self.model = (model.double() if self.double else model).to(device).train()
+        self.dtype = row.here if device == "cpu" else row.there
+        self.model = model.to(device, self.dtype).train()
         self.optimizer = row.optimizer(p for p in self.model.parameters() if p.requires_grad)
 
     def here(self, batch: Batch) -> Batch:
         """Return a batch on the device, in the type of the model."""
-        wide = {k: v.double() if self.double and v.is_floating_point() else v for k, v in batch.items()}
-        return {k: v.to(self.device) for k, v in wide.items()}
+        return {k: v.to(self.device, self.dtype if v.is_floating_point() else v.dtype) for k, v in batch.items()}
 
     def step(self, batch: Batch) -> torch.Tensor:
         """Take one step; returns the loss of before."""
