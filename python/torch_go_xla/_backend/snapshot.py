@@ -7,15 +7,33 @@ import ctypes
 from collections.abc import Callable, Iterable, Iterator
 
 import torch
+from torch._C._functorch import peek_interpreter_stack
+from torch._functorch.pyfunctorch import temporarily_pop_interpreter_stack
+from torch._subclasses.functional_tensor import FunctionalTensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 from .core import native
 
 Fetch = Callable[[torch.UntypedStorage], torch.UntypedStorage]
 
 
+@contextlib.contextmanager
+def plainly() -> Iterator[None]:
+    """Run a block outside of the transforms around it (functionalize, dispatch modes): what it makes is real."""
+    functionalize = torch._C.DispatchKeySet(torch._C.DispatchKey.Functionalize)
+    with contextlib.ExitStack() as stack:
+        while peek_interpreter_stack() is not None:
+            stack.enter_context(temporarily_pop_interpreter_stack())
+        stack.enter_context(_disable_current_modes())
+        stack.enter_context(torch._C._ExcludeDispatchKeyGuard(functionalize))
+        yield
+
+
 def settled(tensor: torch.Tensor) -> torch.Tensor:
     """Return the plain tensor that holds the value: a DTensor's logical one, a functional wrapper's after its sync."""
     tensor = getattr(tensor, "_local_tensor", tensor)
+    if isinstance(tensor, FunctionalTensor):
+        tensor = tensor.elem
     while torch._is_functional_tensor(tensor):
         torch._sync(tensor)  # type: ignore[attr-defined, no-untyped-call]
         tensor = torch._from_functional_tensor(tensor)
@@ -63,6 +81,7 @@ def snapshot(storages: Iterable[torch.UntypedStorage], in_place: bool = False) -
         core.drop_snapshot(held)
 
 
+@plainly()
 def cpu_tensors(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
     """Return CPU copies of xla tensors, all of one moment; each has its memory to itself."""
     dense = [_dense(settled(t)) for t in tensors]

@@ -10,7 +10,10 @@ from collections.abc import Callable
 from typing import IO, Any, cast
 
 import torch
+from torch._subclasses.functional_tensor import FunctionalTensor
+from torch.utils._pytree import tree_map_only
 
+from .._backend.snapshot import plainly, settled
 from .._backend.storage import saved_as_cpu
 from .whole_file import replacing
 
@@ -57,12 +60,14 @@ class Progress:
             sys.stderr.flush()
 
 
+@plainly()
 def save(data: Any, file_or_path: str | os.PathLike[str] | IO[bytes]) -> None:
     """Write data with its xla tensors as CPU tensors, as ``torch.save`` writes those.
 
     The tensors are of one moment (see `snapshot`) and are fetched one by one while the file is written, so that the
     host needs memory for the largest storage alone. A path is replaced by the whole file; see `replacing`.
     """
+    data = tree_map_only(FunctionalTensor, settled, data)  # others are settled as they are pickled
     if not isinstance(file_or_path, str | os.PathLike):
         with saved_as_cpu():
             torch.save(data, file_or_path)
