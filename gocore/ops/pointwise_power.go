@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"math"
+
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
@@ -69,7 +71,17 @@ func lowerPowScalar(l *Lowering) {
 	default:
 		r = pow(b, x, y)
 	}
+	if x.DType().IsComplex() && n.Im == 0 && n.Float() < 0 {
+		r = overZero(b, x, r)
+	}
 	l.Return(l.Convert(r, d))
+}
+
+// overZero is power, a negative one of x, where x is not zero: there it is infinite, in no direction.
+func overZero(b *stablehlo.Builder, x, power value) value {
+	part := b.Real(x)
+	infinite := b.Complex(b.ConstLike(part, math.Inf(1)), b.ConstLike(part, math.NaN()))
+	return b.Select(b.Compare(x, b.ConstLike(x, 0), stablehlo.EQ), infinite, power)
 }
 
 // pow is torch's power. Integers wrap around, and a negative exponent gives 1, −1 or 0.
@@ -103,7 +115,8 @@ func complexPower(b *stablehlo.Builder, x, y value) value {
 	power := b.Complex(b.Convert(b.Multiply(size, b.Cosine(turn)), d), b.Convert(b.Multiply(size, b.Sine(turn)), d))
 	// the logarithm of zero is infinite: there is no angle to turn by
 	vanishes := b.And(b.Compare(x, b.ConstLike(x, 0), stablehlo.EQ), b.Compare(re, b.ConstLike(re, 0), stablehlo.GT))
-	return b.Select(vanishes, b.ConstLike(power, 0), power)
+	power = b.Select(vanishes, b.ConstLike(power, 0), power)
+	return b.Select(b.Compare(re, b.ConstLike(re, 0), stablehlo.LT), overZero(b, x, power), power)
 }
 
 // integerPower squares and multiplies, one bit of the largest exponent a step. Products wrap around; the

@@ -111,3 +111,14 @@ def test_not_finite():
     for name in ("abs", "isnan", "isinf", "isfinite", "conj_physical", "neg", "nan_to_num", "angle"):
         batch.add(name, getattr(torch, name), x)
     batch.check()
+
+
+def test_powers_of_zero():
+    z = torch.tensor([0, 0, 0, 0, 0, 1 + 1j], dtype=torch.complex64)
+    e = torch.tensor([-1, -1 + 1j, 1j, -2, 1, -1], dtype=torch.complex64)
+    batch = Batch()
+    batch.add("tensor", torch.pow, z, e)
+    batch.add("of a number", lambda e: torch.pow(0, e), e)
+    for exponent in (-1, -2, -0.5, -1.5, 2):
+        batch.add(f"to {exponent}", lambda z, n=exponent: z**n, z)
+    batch.check()
