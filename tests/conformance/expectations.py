@@ -76,6 +76,7 @@ def tolerance(op: str, dtype: torch.dtype) -> tuple[float, float]:
     return rtol, atol
 
 
+_CHALF = "xla has no complex numbers of half precision"
 _SPARSE = "xla tensors are dense"
 _LAPACK = "runs on the CPU: LAPACK's algorithm, data-dependent in every step, has no lowering yet"
 _TIES = "the order of equal elements is not specified, and the CPU's own is not stable"
@@ -84,7 +85,9 @@ _VALUES = "whether the values are good is not known at the call: to look at them
 _KNOWN: list[tuple[str, str, str, str, str]] = [
     ("sparse_*", "*", "*", "all", _SPARSE),
     ("to_sparse", "*", "*", "all", _SPARSE),
-    ("chalf", "*", "*", "all", "xla has no complex numbers of half precision"),
+    ("chalf", "*", "*", "all", _CHALF),
+    ("complex", "*", "float16", "all", _CHALF),
+    ("polar", "*", "float16", "all", _CHALF),
     ("linalg_eig", "*", "*", "all", _LAPACK),
     ("linalg_eigvals", "*", "*", "all", _LAPACK),
     ("linalg_ldl_*", "*", "*", "all", _LAPACK),
