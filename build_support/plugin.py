@@ -83,7 +83,7 @@ def build(tools: Toolchain) -> list[Path]:
     flags = [os.environ.get(name, "") for name in ("CXXFLAGS", "CPPFLAGS", "LDFLAGS")]
     tools_state = digest([], compiler, tools.run(*compiler.split(), "--version"), requirement(), *flags)
     found = [p for p in SOURCE.rglob("*") if p.suffix in (".cc", ".h", ".map") or p.name == "Makefile"]
-    sources = [p for p in found if "tests" not in p.relative_to(SOURCE).parts] + [*SOURCE.parent.glob("*.h")]
+    sources = [p for p in found if "tests" not in p.relative_to(SOURCE).parts]
     state = digest(sources, tools_state)
     library, stamp, settings = out / LIBRARY, out / "stamp", out / "settings"
     if not fresh(settings, tools_state, []):  # objects of another compiler or other flags
