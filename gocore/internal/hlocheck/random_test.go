@@ -58,6 +58,17 @@ func (c *caller) ints() []int64 {
 	return out
 }
 
+// function is a function that returns its one argument.
+func (c *caller) function() *hlo.Function {
+	b := hlo.NewModule("other")
+	b.Return(b.Param(c.pool[c.rng.IntN(len(c.pool))].Shape()))
+	f, err := b.Function()
+	if err != nil {
+		panic(err)
+	}
+	return f
+}
+
 // argument makes up a value of any type that a Builder's method takes.
 func (c *caller) argument(t reflect.Type) reflect.Value {
 	v := reflect.New(t).Elem()
@@ -78,6 +89,8 @@ func (c *caller) argument(t reflect.Type) reflect.Value {
 		return reflect.ValueOf([]hlo.Scalar{hlo.Int(-1), hlo.Float(0.5), hlo.Bool(true), hlo.Complex(1i), hlo.Uint(7)}[c.rng.IntN(5)])
 	case t == reflect.TypeFor[[]int64]():
 		return reflect.ValueOf(c.ints())
+	case t == reflect.TypeFor[*hlo.Function]():
+		return reflect.ValueOf(c.function())
 	}
 	switch t.Kind() {
 	case reflect.Slice:
