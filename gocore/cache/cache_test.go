@@ -62,8 +62,18 @@ func TestDiskRoundTrip(t *testing.T) {
 	if v, err := d.Get(key); err != nil || string(v) != "value" {
 		t.Errorf("%q, %v", v, err)
 	}
-	if _, err := open(t, dir, "compiler 2", false).Get(key); !errors.Is(err, fs.ErrNotExist) {
+	// Another compiler neither sees the value nor replaces it.
+	second := open(t, dir, "compiler 2", false)
+	if _, err := second.Get(key); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("another compiler's value: %v", err)
+	}
+	if err := second.Put(key, []byte("second")); err != nil {
+		t.Fatal(err)
+	}
+	for want, disk := range map[string]*Disk{"value": d, "second": second} {
+		if v, err := disk.Get(key); err != nil || string(v) != want {
+			t.Errorf("%q, %v; want %q", v, err, want)
+		}
 	}
 	read := open(t, dir, "compiler 1", true)
 	if err := read.Put("other", []byte("x")); err != nil {
@@ -112,6 +122,24 @@ func TestDamagedFilesAreMisses(t *testing.T) {
 				t.Errorf("%q, %v after writing anew", v, err)
 			}
 		})
+	}
+}
+
+// A file of another compiler that was copied to a name of this one's is foreign, however whole it is.
+func TestForeignFilesAreMisses(t *testing.T) {
+	dir := t.TempDir()
+	ours, theirs := open(t, dir, "compiler 1", false), open(t, dir, "compiler 2", false)
+	if err := theirs.Put("k", []byte("value")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(theirs.path("k"), ours.path("k")); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := ours.Get("k"); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("%q, %v", v, err)
+	}
+	if _, err := ours.Get("k"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the foreign file was left: %v", err)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -19,8 +18,9 @@ import (
 // Disk is a directory of values that processes share: one file a key, written beside and renamed.
 //
 // Values are only trusted if they are this user's: the directory must belong to the user and be closed to
-// others. Each file carries a stamp (what made the value: the compiler and its version) and a checksum;
-// a file that is foreign, truncated or corrupted is a miss.
+// others. A stamp (what makes the values: the compiler and its version) is part of every file's name, so that
+// several compilers share a directory, and stands in the file, beside a checksum: a file that is foreign,
+// truncated or corrupted is a miss.
 type Disk struct {
 	dir      string
 	readOnly bool
@@ -33,7 +33,7 @@ const (
 	headerSize = len(magic) + 2*sha256.Size + 8
 )
 
-// ErrCorrupt is a file that is not what was written.
+// ErrCorrupt is a file that is not what was written under its name.
 var ErrCorrupt = errors.New("cache: corrupted file")
 
 // OpenDisk opens a directory, made with mode 0700 if it is not there. stamp names what makes the values.
@@ -70,10 +70,13 @@ func Key(parts ...[]byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-func (d *Disk) path(key string) string { return filepath.Join(d.dir, key+".bin") }
+// path is the file of a key: another stamp's has another name.
+func (d *Disk) path(key string) string {
+	return filepath.Join(d.dir, Key(d.stamp[:], []byte(key))+".bin")
+}
 
-// Get reads a value. A key that is not there is an fs.ErrNotExist; a file of another stamp is one too;
-// a damaged file is ErrCorrupt, and is removed so that it is written anew.
+// Get reads a value. A key that is not there is an fs.ErrNotExist; a file that is damaged, or of another stamp
+// under this one's name, is ErrCorrupt, and is removed so that it is written anew.
 func (d *Disk) Get(key string) ([]byte, error) {
 	r, err := mmap.Open(d.path(key))
 	if err != nil {
@@ -102,7 +105,7 @@ func (d *Disk) read(r *mmap.ReaderAt) ([]byte, error) {
 	}
 	rest := header[len(magic):]
 	if !bytes.Equal(rest[:sha256.Size], d.stamp[:]) {
-		return nil, fs.ErrNotExist
+		return nil, ErrCorrupt
 	}
 	sum, size := rest[sha256.Size:2*sha256.Size], binary.LittleEndian.Uint64(rest[2*sha256.Size:])
 	if size != uint64(r.Len()-headerSize) {
