@@ -67,6 +67,34 @@ func TestFailingTransfers(t *testing.T) {
 	f.destroy(b, healthy)
 }
 
+// TestDeletedUnderTheCaller has the plugin delete buffers that it has just made: whoever uses one is told, its
+// device and the other buffers serve on.
+func TestDeletedUnderTheCaller(t *testing.T) {
+	for _, delay := range []int64{0, 1} {
+		f := newFixture(t, map[string]any{"delay_us": delay})
+		k := f.prepare(f.compile(binary("add", "tensor<2xf32>"), CompileOptions{}), 2)
+		f.control.Arm("Client_BufferFromHostBuffer@deleted:2,LoadedExecutable_Execute@deleted:1")
+		a, gone := f.array(0, []int64{2}, 1, 2), f.array(0, []int64{2}, 3, 4)
+		outs, next := make([]Buffer, 1), make([]Buffer, 1)
+		wantCode(t, k.Execute([]Buffer{a, gone}, nil, outs, nil), InvalidArgument, "LoadedExecutable_Execute", "argument 1 has been deleted")
+		if err := k.Execute([]Buffer{a, a}, nil, outs, nil); err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range []Buffer{gone, outs[0]} {
+			if deleted, err := f.IsDeleted(b); !deleted || err != nil {
+				t.Errorf("deleted: %v, %v", deleted, err)
+			}
+			_, err := f.tryRead(b, 2)
+			wantCode(t, err, InvalidArgument, "Buffer_ToHostBuffer", "deleted or donated")
+		}
+		if err := k.Execute([]Buffer{a, a}, nil, next, nil); err != nil {
+			t.Fatal(err)
+		}
+		f.expect(next[0], 2, 4)
+		f.destroy(a, gone, outs[0], next[0])
+	}
+}
+
 func TestZeroEvent(t *testing.T) {
 	f := newFixture(t, nil)
 	if err := errors.Join(f.Await(0), f.AwaitAndDestroy(0), f.EventError(0), f.DestroyEvents(0)); err != nil {

@@ -176,6 +176,8 @@ func TestClientOptions(t *testing.T) {
 		{map[string]any{"devices": "many"}, "no option devices of type 0"},
 		{map[string]any{"process_index": 3}, "process 3 of 1"},
 		{map[string]any{"fault": "nonsense"}, "cannot read the fault"},
+		{map[string]any{"fault": "Client_Compile@never:1:INTERNAL"}, "cannot read the fault"},
+		{map[string]any{"fault": "Client_Compile@deleted:1"}, "cannot read the fault"},
 	} {
 		_, err := plugin.NewClient(c.opts, nil)
 		wantCode(t, err, InvalidArgument, "Client_Create", c.words)
@@ -183,4 +185,13 @@ func TestClientOptions(t *testing.T) {
 	if after := MemoryCounters(); fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Errorf("before %+v, after %+v", before, after)
 	}
+}
+
+// TestFaultOption arms a fault by the option of a client.
+func TestFaultOption(t *testing.T) {
+	f := newFixture(t, map[string]any{"fault": "Client_Compile:2:INTERNAL:by an option"})
+	module := binary("add", "tensor<2xf32>")
+	f.compile(module, CompileOptions{})
+	_, err := f.Compile([]byte(module), "mlir", CompileOptions{})
+	wantCode(t, err, Internal, "Client_Compile", "by an option")
 }

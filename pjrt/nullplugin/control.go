@@ -78,6 +78,7 @@ func Open(tb testing.TB, path string) *Control {
 //	Buffer_ToHostBuffer:2:INTERNAL               the 2nd call fails
 //	Client_Compile:1:RESOURCE_EXHAUSTED:no room  with this message
 //	LoadedExecutable_Execute@event:1:ABORTED     the call succeeds, what it started fails
+//	LoadedExecutable_Execute@deleted:1           the call succeeds, the buffers that it makes are deleted
 //
 // A destroying function that fails has destroyed all the same. A fault fires
 // once.

@@ -91,9 +91,12 @@ static int code_named(const char *name, size_t size) {
 
 // ---- Faults.
 
+// What of a call a fault concerns.
+typedef enum { THE_CALL, ITS_EVENT, ITS_BUFFERS } Part;
+
 typedef struct {
   int fn;
-  bool event;
+  Part part;
   long left;  // calls until it fires
   int code;
   char message[128];
@@ -109,14 +112,26 @@ static bool parse_fault(const char *s, size_t size, Fault *f) {
   const char *end = s + size;
   const char *colon = memchr(s, ':', size);
   if (colon == NULL) return false;
-  size_t name = (size_t)(colon - s);
-  const char *suffix = "@event";
-  f->event = name > 6 && strncmp(colon - 6, suffix, 6) == 0;
-  f->fn = function_named(s, f->event ? name - 6 : name);
+  size_t name = strcspn(s, "@:");  // the colon ends it at the latest
+  size_t suffix = (size_t)(colon - s) - name;
+  if (suffix == 0)
+    f->part = THE_CALL;
+  else if (suffix == 6 && strncmp(colon - 6, "@event", 6) == 0)
+    f->part = ITS_EVENT;
+  else if (suffix == 8 && strncmp(colon - 8, "@deleted", 8) == 0)
+    f->part = ITS_BUFFERS;
+  else
+    return false;
+  f->fn = function_named(s, name);
   char *after = NULL;
   f->left = strtol(colon + 1, &after, 10);
-  if (f->fn < 0 || after == colon + 1 || f->left < 1 || *after != ':')
-    return false;
+  if (f->fn < 0 || after == colon + 1 || f->left < 1) return false;
+  if (f->part == ITS_BUFFERS) {  // their users say what is wrong
+    bool makes = f->fn == pj_fn_LoadedExecutable_Execute ||
+                 f->fn == pj_fn_Client_BufferFromHostBuffer;
+    return makes && after == end;
+  }
+  if (*after != ':') return false;
   const char *code = after + 1;
   const char *stop = memchr(code, ':', (size_t)(end - code));
   f->code = code_named(code, (size_t)((stop == NULL ? end : stop) - code));
@@ -147,12 +162,12 @@ bool arm(const char *s) {
 }
 
 // Counts one call of fn towards its faults; true and the fault if one fires.
-static bool fires(int fn, bool event, Fault *out) {
+static bool fires(int fn, Part part, Fault *out) {
   bool fired = false;
   pthread_mutex_lock(&fault_lock);
   for (int i = 0; i < num_faults; i++) {
     Fault *f = &faults[i];
-    if (f->fn != fn || f->event != event || --f->left > 0) continue;
+    if (f->fn != fn || f->part != part || --f->left > 0) continue;
     *out = *f;
     fired = true;
     faults[i--] = faults[--num_faults];
@@ -165,11 +180,17 @@ static bool fires(int fn, bool event, Fault *out) {
 bool event_fault(int fn, int *code, char *message, size_t size) {
   Fault f;
   if (atomic_load_explicit(&armed, memory_order_relaxed) == 0 ||
-      !fires(fn, true, &f))
+      !fires(fn, ITS_EVENT, &f))
     return false;
   *code = f.code;
   snprintf(message, size, "%s", f.message);
   return true;
+}
+
+bool deleted_fault(int fn) {
+  Fault f;
+  return atomic_load_explicit(&armed, memory_order_relaxed) != 0 &&
+         fires(fn, ITS_BUFFERS, &f);
 }
 
 // ---- Trace.
@@ -226,7 +247,7 @@ pj_error enter(int fn, const void *block, size_t size, pj_error *after) {
   }
   Fault f;
   if (atomic_load_explicit(&armed, memory_order_relaxed) == 0 ||
-      !fires(fn, false, &f))
+      !fires(fn, THE_CALL, &f))
     return 0;
   pj_error error = fail(f.code, "%s", f.message);
   if (!destroys(fn)) return error;

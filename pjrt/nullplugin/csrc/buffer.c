@@ -400,6 +400,12 @@ static Buffer *borrow(pj_from_host *a, Device *d, Memory *m, size_t size) {
   return b;
 }
 
+// An armed fault takes back what was just made.
+static void delete_if_armed(pj_buffer b) {
+  if (deleted_fault(pj_fn_Client_BufferFromHostBuffer))
+    null_Buffer_Delete(&(pj_object){.object = b});
+}
+
 pj_error null_Client_BufferFromHostBuffer(void *block) {
   pj_from_host *a = block;
   Client *client = (Client *)a->client;
@@ -412,6 +418,7 @@ pj_error null_Client_BufferFromHostBuffer(void *block) {
   if (a->num_byte_strides == 0 &&
       a->host_buffer_semantics >= PJ_HOST_ZERO_COPY && size > 0) {
     a->buffer = (pj_buffer)borrow(a, d, m, size);
+    delete_if_armed(a->buffer);
     return 0;
   }
   client_lock(client);
@@ -436,6 +443,7 @@ pj_error null_Client_BufferFromHostBuffer(void *block) {
   a->buffer = (pj_buffer)buffer_new(d, m, a->type, a->dims, a->num_dims, data,
                                     event_keep(copy->made));
   client_unlock(client);
+  delete_if_armed(a->buffer);
   if (a->host_buffer_semantics == PJ_HOST_ONLY_DURING_CALL)
     run_copy(&copy->task);
   else

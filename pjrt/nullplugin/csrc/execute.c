@@ -14,6 +14,7 @@ typedef struct {
   Event **needs;         // of each argument, null if it is there
   Event *made, *done;    // the outputs, the device; may be null
   uint8_t **in, **out;   // room for the addresses
+  bool deleted;          // an injected deletion of the outputs
   int code;              // an injected failure
   char message[128];
 } Run;
@@ -189,9 +190,11 @@ static void start(const pj_execute *a, Loaded *x, size_t d, const bool *donate,
   client_lock(x->client);
   for (int o = 0; o < p->num_results; o++) {
     const Shape *s = &p->values[p->results[o]].shape;
-    a->output_lists[d][o] = (pj_buffer)buffer_new(
-        device, device->memories[0], s->type, s->dims, s->num_dims,
-        data_keep(r->outs[o]), event_keep(r->made));
+    Buffer *b = buffer_new(device, device->memories[0], s->type, s->dims,
+                           s->num_dims, data_keep(r->outs[o]),
+                           event_keep(r->made));
+    if (r->deleted) buffer_forget(b);
+    a->output_lists[d][o] = (pj_buffer)b;
   }
   give_up(a->argument_lists[d], donate, p->num_parameters);
   client_unlock(x->client);
@@ -227,11 +230,13 @@ pj_error null_LoadedExecutable_Execute(void *block) {
   char message[128];
   bool faulty = error == 0 && event_fault(pj_fn_LoadedExecutable_Execute, &code,
                                           message, sizeof message);
+  bool gone = error == 0 && deleted_fault(pj_fn_LoadedExecutable_Execute);
   for (size_t d = 0; d < n; d++) {
     if (error != 0) {
       if (runs[d] != NULL) free_run(runs[d]);
       continue;
     }
+    runs[d]->deleted = gone;
     if (faulty) {
       runs[d]->code = code;
       memcpy(runs[d]->message, message, sizeof message);

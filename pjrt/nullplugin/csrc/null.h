@@ -49,8 +49,12 @@ bool grown(const void *block, size_t size);
 // message are set.
 bool event_fault(int fn, int *code, char *message, size_t size);
 
+// Whether an armed fault wants the buffers that this call makes to be deleted.
+bool deleted_fault(int fn);
+
 // Arms faults: "Function:k:CODE[:message]" fails the k-th call from now,
-// "Function@event:k:CODE" its event; several separated by commas.
+// "Function@event:k:CODE" its event, "Function@deleted:k" deletes the buffers
+// that it makes; several separated by commas.
 bool arm(const char *specification);
 int function_named(const char *name, size_t size);  // -1 if none
 
