@@ -269,14 +269,24 @@ func TestAbsentFunctions(t *testing.T) {
 	}
 }
 
+// TestShortTable drives a plugin of the oldest version, whose table ends before the functions of later ones.
 func TestShortTable(t *testing.T) {
 	whole, err := Load(nullplugin.Build(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	last := slices.IndexFunc(whole.Functions(), func(f Function) bool { return f.Name == "PJRT_Client_TopologyDescription" })
+	t.Setenv("NULL_PJRT_API", "0.57")
 	t.Setenv("NULL_PJRT_STRUCT_SIZE", strconv.Itoa(tableHead+8*(last+1)))
-	f := fixtureAt(t, nullplugin.Copy(t), nil)
+	path := nullplugin.Copy(t)
+	oldest, err := Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if results, err := train(oldest, 1); err != nil || fmt.Sprint(results) != trained {
+		t.Errorf("%v, %v", results, err)
+	}
+	f := fixtureAt(t, path, nil)
 	x := f.compile(binary("add", "tensor<2xf32>"), CompileOptions{})
 	_, err = x.MemoryStats()
 	wantCode(t, err, Unimplemented, "Executable_GetCompiledMemoryStats", "does not have")

@@ -70,6 +70,20 @@ def test_refuses_a_library_that_differs(tensorflow, plugin, clean_environment, t
     assert str(tmp_path) in done.stdout
 
 
+def test_refuses_other_code_of_the_same_size(tensorflow, plugin, clean_environment, tmp_path):
+    """A library whose header differs in a word that the dynamic linker does not read: it loads, and is another."""
+    name = "libtensorflow_framework.so.2"
+    (tmp_path / "libtensorflow_cc.so.2").symlink_to(tensorflow / "libtensorflow_cc.so.2")
+    data = bytearray((tensorflow / name).read_bytes())
+    place = slice(0x28, 0x30)  # where the table of sections lies
+    assert any(data[place])
+    data[place] = bytes(8)
+    (tmp_path / name).write_bytes(data)
+    done = run_python(VET, tmp_path, plugin, env=clean_environment)
+    assert done.stdout.startswith("9 "), done.stdout + done.stderr
+    assert "fingerprint" in done.stdout and str(tmp_path / name) in done.stdout
+
+
 def test_lives_beside_torch(tensorflow, plugin, clean_environment):
     pytest.importorskip("torch", reason="torch is not installed")
     code = VET + (
