@@ -3,6 +3,7 @@
 package pjrt
 
 import (
+	"errors"
 	"runtime"
 	"strings"
 	"sync"
@@ -44,6 +45,14 @@ func TestStaleHandles(t *testing.T) {
 	wantCode(t, f.SetEvent(old, OK, ""), FailedPrecondition, "Event_Set", words)
 	_, err = f.EventReady(old)
 	wantCode(t, err, FailedPrecondition, "Event_IsReady", words)
+	q, err := f.NewCompletionQueue()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, q.Watch(old, 1), FailedPrecondition, "Event_OnReady", words)
+	if err := q.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestLeaksAreNamed(t *testing.T) {
@@ -66,7 +75,7 @@ func TestLeaksAreNamed(t *testing.T) {
 	}
 }
 
-// TestUnclosedIsReported drops a call without closing it.
+// TestUnclosedIsReported drops a call and a queue without closing them.
 func TestUnclosedIsReported(t *testing.T) {
 	f := newFixture(t, nil)
 	x := f.compile(binary("add", "tensor<2xf32>"), CompileOptions{})
@@ -79,23 +88,30 @@ func TestUnclosedIsReported(t *testing.T) {
 		reports = append(reports, text)
 	}
 	defer func() { reportLeak = before }()
-	block := func() *Call {
+	call, queue := func() (*Call, *CompletionQueue) {
 		k, err := x.Prepare(2)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &Call{x: k.x, block: k.block} // what frees it in the end
+		q, err := f.NewCompletionQueue()
+		if err != nil {
+			t.Fatal(err)
+		}
+		// What frees them in the end.
+		return &Call{x: k.x, block: k.block}, &CompletionQueue{handle: q.handle, wake: q.wake, client: q.client}
 	}()
 	got, ok := eventually(func() (string, bool) {
 		runtime.GC()
 		mu.Lock()
 		defer mu.Unlock()
-		return strings.Join(reports, "; "), len(reports) > 0
+		return strings.Join(reports, "; "), len(reports) > 1
 	})
-	if !ok || !strings.Contains(got, "a call made at") || !strings.Contains(got, "invariants_test.go:") {
-		t.Errorf("reports: %q", got)
+	for _, want := range []string{"a call made at", "a completion queue made at", "invariants_test.go:"} {
+		if !ok || !strings.Contains(got, want) {
+			t.Errorf("reports without %q: %q", want, got)
+		}
 	}
-	if err := block.Close(); err != nil {
+	if err := errors.Join(call.Close(), queue.Close()); err != nil {
 		t.Error(err)
 	}
 }

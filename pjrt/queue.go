@@ -28,7 +28,8 @@ type CompletionQueue struct {
 	mu     sync.RWMutex // held for writing while the queue is let go
 	handle *C.pjc_queue
 	wake   *os.File
-	plugin *Plugin
+	client *Client
+	guard  closeGuard
 }
 
 // NewCompletionQueue makes a queue for the client's events.
@@ -46,7 +47,9 @@ func (c *Client) NewCompletionQueue() (*CompletionQueue, error) {
 		wake.file.Close()
 		return nil, c.plugin.fail(fn, C.PJC_NO_MEMORY)
 	}
-	return &CompletionQueue{handle: handle, wake: wake.file, plugin: c.plugin}, nil
+	q := &CompletionQueue{handle: handle, wake: wake.file, client: c}
+	guard(&q.guard, q, "a completion queue")
+	return q, nil
 }
 
 // Watch puts a Completion with this token on the queue when the event completes,
@@ -56,13 +59,17 @@ func (q *CompletionQueue) Watch(e Event, token uint64) error {
 	if e == 0 {
 		return invalid(fn, "the event is zero")
 	}
+	if err := q.client.track.useEvent(fn, e); err != nil {
+		return err
+	}
 	q.mu.RLock()
 	defer q.mu.RUnlock()
 	if q.handle == nil {
 		return closedError(fn, "the completion queue")
 	}
-	if failure := C.pjc_queue_watch(q.handle, q.plugin.api, C.pj_event(e), C.uint64_t(token)); failure != 0 {
-		return q.plugin.fail(fn, failure)
+	p := q.client.plugin
+	if failure := C.pjc_queue_watch(q.handle, p.api, C.pj_event(e), C.uint64_t(token)); failure != 0 {
+		return p.fail(fn, failure)
 	}
 	return nil
 }
@@ -140,5 +147,6 @@ func (q *CompletionQueue) Close() error {
 	}
 	C.pjc_queue_close(q.handle)
 	q.handle = nil
+	q.guard.done()
 	return q.wake.Close()
 }
