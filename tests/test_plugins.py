@@ -27,6 +27,33 @@ def test_a_registered_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
         plugins.register_plugin("other", object())  # type: ignore[arg-type]
 
 
+STATED = """
+import os
+import torch, torch_go_xla
+import torch_go_xla.core.xla_model as xm
+import torch_go_xla.runtime as xr
+from torch_go_xla import plugins
+
+class Mine(plugins.DevicePlugin):
+    def library_path(self):
+        return os.environ["LIBRARY"]
+    def client_create_options(self):
+        return {"devices": 3}
+    def environment(self):
+        return {"NULL_PJRT_MEMORY_LIMIT": "1000", "NULL_PJRT_DELAY_US": "5"}
+
+plugins.register_plugin("mine", Mine())
+print(xr.addressable_device_count(), xm.get_memory_info("xla:0")["bytes_limit"], os.environ["NULL_PJRT_DELAY_US"])
+"""
+
+
+def test_what_a_plugin_states_reaches_its_library(ok, tmp_path: Path) -> None:
+    """The options of its client, and variables, except those that the user has set."""
+    library = str(null_device.build(tmp_path))
+    out = ok(STATED, PJRT_DEVICE="mine", PJRT_LIBRARY_PATH=None, LIBRARY=library, NULL_PJRT_DELAY_US="0")
+    assert out.split() == ["3", "1000", "0"]
+
+
 SEARCH = """
 import os, sys
 import torch, torch_go_xla
