@@ -125,9 +125,12 @@ def sweep(opening: list[str]) -> dict[str, object]:
     """Run with each call failing, and without a fault after each."""
     results = []
     seen: collections.Counter[str] = collections.Counter()
+    nothing = dict.fromkeys(null_device.LIVE, 0)
     for call in opening:
         seen[call] += 1
-        results.append(fail(call, seen[call], open_device))
+        result = fail(call, seen[call], open_device)
+        result["left"] = {name: n for name, n in settle(nothing).items() if n}
+        results.append(result)
     open_device()
     # The cache holds one program: two sizes in turn compile every time.
     train(SMALL)

@@ -60,8 +60,8 @@ def wrong(result: dict[str, Any], expected: list[float]) -> str:
         return f"the error is a {result['error'][0]}"
     elif result["place"] not in (["open"] if "leak" not in result else ["upload", "read", "wait"]):
         return f"the error was raised in {result['place']}"
-    if result.get("leak"):
-        return f"there is left {result['leak']}"
+    if left := result.get("leak") or result.get("left"):
+        return f"there is left {left}"
     if result.get("afterwards", expected) != expected:
         return f"the next training gives {result['afterwards']}"
     return ""

@@ -126,3 +126,22 @@ def test_a_plugin_among_those_of_jax_serves_a_device(ok, tmp_path: Path) -> None
         PJRT_LIBRARY_PATH=None,
     )
     assert out.strip() == "[2.0, 2.0]"
+
+
+RECOVERY = """
+import os
+import torch, torch_go_xla
+
+for library in ("/nowhere/libpjrt.so", torch.__file__, os.environ["LIBRARY"]):
+    os.environ["PJRT_LIBRARY_PATH"] = library
+    try:
+        x = torch.ones(2).to("xla")
+        print((x + x).tolist())
+    except RuntimeError as e:
+        print(type(e).__name__, library in str(e))
+"""
+
+
+def test_after_libraries_that_cannot_be_loaded_another_one_serves(ok, tmp_path: Path) -> None:
+    out = ok(RECOVERY, PJRT_DEVICE="null", LIBRARY=str(null_device.build(tmp_path)))
+    assert out.splitlines() == ["RuntimeError True", "RuntimeError True", "[2.0, 2.0]"]
