@@ -259,3 +259,41 @@ func TestRealRefusedLaunch(t *testing.T) {
 	}
 	f.destroy(left, right, long0, long1, gone)
 }
+
+// TestRealPartitioners runs one program, split over two devices, by the shardings of both of XLA's partitioners.
+func TestRealPartitioners(t *testing.T) {
+	f := realFixture(t, 2)
+	for name, c := range map[string]struct {
+		head, split, whole string
+		opts               CompileOptions
+	}{
+		"GSPMD": {"", `mhlo.sharding = "{devices=[2]<=[2]}"`, `mhlo.sharding = "{replicated}"`, CompileOptions{}},
+		"Shardy": {`sdy.mesh @mesh = <["x"=2]>`, `sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>`,
+			`sdy.sharding = #sdy.sharding<@mesh, []>`, CompileOptions{UseShardy: true}},
+	} {
+		c.opts.NumPartitions, c.opts.UseSPMD, c.opts.DeviceAssignment = 2, true, []int{0, 1}
+		x := f.compile(`module @sum attributes {mhlo.num_partitions = 2 : i32} {
+  `+c.head+`
+  func.func @main(%a: tensor<4xf32> {`+c.split+`}) -> (tensor<f32> {`+c.whole+`}, tensor<4xf32> {`+c.split+`}) {
+    %z = stablehlo.constant dense<0.0> : tensor<f32>
+    %c = stablehlo.add %a, %a : tensor<4xf32>
+    %s = stablehlo.reduce(%c init: %z) applies stablehlo.add across dimensions = [0] : (tensor<4xf32>, tensor<f32>) -> tensor<f32>
+    return %s, %c : tensor<f32>, tensor<4xf32>
+  }
+}`, c.opts)
+		left, right := f.array(0, []int64{2}, 1, 2), f.array(1, []int64{2}, 3, 4)
+		outs, events := make([]Buffer, 4), make([]Event, 2)
+		if err := f.prepare(x, 1).Execute([]Buffer{left, right}, nil, outs, events); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, e := range events {
+			if err := f.AwaitAndDestroy(e); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		for i, want := range [][]float32{{20}, {2, 4}, {20}, {6, 8}} {
+			f.expect(outs[i], want...)
+		}
+		f.destroy(append(outs, left, right)...)
+	}
+}

@@ -305,6 +305,9 @@ func TestFailures(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), "no luck") {
 					t.Errorf("%s: %v", what, err)
 				}
+				if strings.HasSuffix(name, "no memory") && (errs.KindOf(err) != errs.OOM || !strings.Contains(err.Error(), "(in use ")) {
+					t.Errorf("%s does not say how much memory is in use: %v", what, err)
+				}
 			}
 			f.want(x, 1, 2)
 			x.Retain()
