@@ -67,6 +67,63 @@ func TestRealFacts(t *testing.T) {
 	}
 }
 
+// TestRealDescriptions asks the plugin for what it says of its objects.
+func TestRealDescriptions(t *testing.T) {
+	f := realFixture(t, 2)
+	d := f.AddressableDevices()[1]
+	if a, err := d.Attributes(); err != nil {
+		t.Errorf("attributes of the device: %v, %v", a, err)
+	}
+	if d.String() == "" || d.DebugString() == "" || strings.HasPrefix(d.DebugString(), "(PJRT_") || d.ProcessIndex() != 0 {
+		t.Errorf("device %v, %q of process %d", d, d.DebugString(), d.ProcessIndex())
+	}
+	seen := make(map[int]bool)
+	for _, m := range f.AddressableMemories() {
+		if _, err := m.KindID(); err != nil || seen[m.ID()] || m.String() == "" || strings.HasPrefix(m.DebugString(), "(PJRT_") {
+			t.Errorf("memory %d %v, %q, %v", m.ID(), m, m.DebugString(), err)
+		}
+		seen[m.ID()] = true
+	}
+	if v, err := f.Topology().PlatformVersion(); err != nil || v == "" {
+		t.Errorf("topology of version %q, %v", v, err)
+	}
+	if a, err := f.Topology().Attributes(); err != nil {
+		t.Errorf("attributes of the topology: %v, %v", a, err)
+	}
+
+	b := f.array(1, []int64{2, 3}, 1, 2, 3, 4, 5, 6)
+	if dims, err := f.UnpaddedDims(b); err != nil || !slices.Equal(dims, []int64{2, 3}) {
+		t.Errorf("unpadded dims %v, %v", dims, err)
+	}
+	if dims, err := f.DynamicDims(b); err != nil || len(dims) != 0 {
+		t.Errorf("dynamic dims %v, %v", dims, err)
+	}
+	if cpu, err := f.OnCPU(b); err != nil || !cpu {
+		t.Errorf("on CPU: %v, %v", cpu, err)
+	}
+	f.destroy(b)
+
+	x := f.compile(binary("add", "tensor<2xf32>"), CompileOptions{})
+	if n, err := x.NumPartitions(); n != 1 || err != nil {
+		t.Errorf("%d partitions, %v", n, err)
+	}
+	if s, err := x.Fingerprint(); s == "" || err != nil {
+		t.Errorf("fingerprint %q, %v", s, err)
+	}
+	if n, err := x.CodeSize(); err != nil {
+		t.Errorf("code of %d bytes, %v", n, err)
+	}
+	if gone, err := x.IsDeleted(); gone || err != nil {
+		t.Errorf("deleted before: %v, %v", gone, err)
+	}
+	if err := x.Delete(); err != nil {
+		t.Fatal(err)
+	}
+	if gone, err := x.IsDeleted(); !gone || err != nil {
+		t.Errorf("deleted after: %v, %v", gone, err)
+	}
+}
+
 func TestRealProgram(t *testing.T) {
 	f := realFixture(t, 1)
 	x := f.compile(binary("add", "tensor<2x3xf32>"), CompileOptions{})

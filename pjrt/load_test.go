@@ -62,6 +62,10 @@ func TestLoadRefuses(t *testing.T) {
 		{"null table", func(t *testing.T) string {
 			return library(t, "void *GetPjrtApi(void) { return 0; }")
 		}, BadTable, "null"},
+		{"null plugin without a table", func(t *testing.T) string {
+			t.Setenv("NULL_PJRT_NO_TABLE", "1")
+			return nullplugin.Copy(t)
+		}, BadTable, "null"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := c.path(t)
