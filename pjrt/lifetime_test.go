@@ -151,13 +151,17 @@ func TestCloseWhileExecuting(t *testing.T) {
 		done.Add(1)
 		go func() {
 			defer done.Done()
-			outs := make([]Buffer, 1)
+			outs, events := make([]Buffer, 1), make([]Event, 1)
 			var err error
 			for n := 0; err == nil; n++ {
 				if n == 3 {
 					ready.Done()
 				}
-				err = k.Execute([]Buffer{b, b}, nil, outs, nil)
+				err = k.Execute([]Buffer{b, b}, nil, outs, events)
+				// The plugin's worker would be left far behind otherwise.
+				if failure := f.AwaitAndDestroy(events[0]); failure != nil {
+					t.Error(failure)
+				}
 				f.destroy(outs...)
 			}
 			wantCode(t, err, FailedPrecondition, "LoadedExecutable_Execute", "is closed")
