@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -127,13 +128,24 @@ func (d *Device) String() string { return fmt.Sprintf("xla:%d", d.Index) }
 // Wait waits until the launches of the device that were submitted have finished, or until the timeout
 // (0: none); done is false if it expired.
 func (d *Device) Wait(timeout time.Duration) (done bool, err error) {
+	ctx := context.Background()
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
 	if !d.WaitQueue(0, timeout) {
 		return false, nil
 	}
 	d.run.Lock()
 	defer d.run.Unlock()
 	for range inFlight {
-		err = errors.Join(err, d.retire())
+		done, failure := d.retireWithin(ctx, d.next)
+		err = errors.Join(err, failure)
+		if !done {
+			return false, err
+		}
+		d.next = (d.next + 1) % inFlight
 	}
 	return true, err
 }
@@ -179,6 +191,26 @@ func (d *Device) retireAt(place int) error {
 		}
 	}
 	return first
+}
+
+// retireWithin waits as retireAt does, but no longer than the context; done is false if that has ended, and the
+// rest of the execution is still to be retired.
+func (d *Device) retireWithin(ctx context.Context, place int) (done bool, first error) {
+	events := d.ring[place]
+	for i, ev := range events {
+		if ev == 0 {
+			continue
+		}
+		err := d.client.AwaitContext(ctx, ev)
+		if errors.Is(err, context.DeadlineExceeded) {
+			return false, first
+		}
+		events[i] = 0
+		if err = errors.Join(err, d.client.DestroyEvents(ev)); err != nil && first == nil {
+			first = d.explain(err, "running a program on %s", d)
+		}
+	}
+	return true, first
 }
 
 // MemoryStats are the figures of the device's allocator, with SPMD of all allocators together.
