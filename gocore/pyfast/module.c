@@ -276,6 +276,7 @@ static PyMethodDef methods[] = {
      "setup(library, tensor_type, from_dlpack, resize_out, otherwise, errors, enums, empty, empty_strided, increment_version)"},
     {"kernel", (PyCFunction)(void (*)(void))tgx_make_kernel, METH_VARARGS | METH_KEYWORDS,
      "kernel(name, row, params, args, destinations, returns, each=False, lazy=0) -> Kernel"},
+    {"batch_norm", tgx_batch_norm, METH_VARARGS, "batch_norm(train, no_stats, evaluate) -> the kernel of native_batch_norm"},
     {"set_open", fast_set_open, METH_O, "set_open(callable): what opens the device when the first tensor needs it"},
     {"register_views", fast_register_views, METH_O, "register_views(torch_version_word)"},
     {"set_current_device", fast_set_current_device, METH_O, "set_current_device(index)"},

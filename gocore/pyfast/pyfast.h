@@ -6,6 +6,7 @@
  *   scalar.c    the element of a tensor as a Python number
  *   factory.c   tensors without a value
  *   kernel.c    one callable object per ATen overload: binds, encodes, traces, builds the results
+ *   batchnorm.c the kernel of native_batch_norm, which chooses among others
  *   views.c     kernels that only make another view of a storage; no Python and no core call
  *   shortcut.c  methods and functions of torch that lead to a kernel without torch's dispatcher
  *   guard.c     torch's device guard, and what it asks Python
@@ -239,6 +240,11 @@ PyObject *tgx_device_type(PyObject *module, PyObject *args);
 /* answer_for_guard() -> bool: takes over what the guard that is registered asks Python; only for a torch whose
  * guards are known. False where this one answers otherwise than expected. */
 PyObject *tgx_answer_for_guard(PyObject *module, PyObject *unused);
+
+/* ---- batchnorm.c ---- */
+
+/* batch_norm(train, no_stats, evaluate): the kernel of native_batch_norm, given those that it chooses from. */
+PyObject *tgx_batch_norm(PyObject *module, PyObject *args);
 
 /* ---- kernel.c, location.c, views.c ---- */
 

@@ -164,22 +164,9 @@ def make_kernels(table: Sequence[tuple[str, str]]) -> dict[str, Any]:
 
 def _batch_norm(kernels: dict[str, Any]) -> None:
     """Lead native_batch_norm, which updates its running statistics without saying so, to the ops that say it."""
-    train = kernels.get("_native_batch_norm_legit")
-    no_stats = kernels.get("_native_batch_norm_legit.no_stats")
-    evaluate = kernels.get("_native_batch_norm_legit_no_training")
-    if train is None or no_stats is None or evaluate is None:
-        return
-
-    def native_batch_norm(
-        input: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float
-    ) -> Any:
-        if mean is None or var is None:
-            return no_stats(input, weight, bias, training, momentum, eps)
-        if training:
-            return train(input, weight, bias, mean, var, training, momentum, eps)
-        return evaluate(input, weight, bias, mean, var, momentum, eps)
-
-    kernels[_BATCH_NORM] = native_batch_norm
+    ops = [kernels.get(f"_native_batch_norm_legit{form}") for form in ("", ".no_stats", "_no_training")]
+    if None not in ops:
+        kernels[_BATCH_NORM] = native().fast.batch_norm(*ops)
 
 
 def register(table: Sequence[tuple[str, str]]) -> None:
