@@ -189,3 +189,15 @@ def test_the_peak_of_an_adam_step(ok) -> None:
     print(f"peak of an Adam step by what it needs: {peaks['1']:.3f} with donation, {peaks['0']:.3f} without")
     assert peaks["1"] <= 1.05
     assert peaks["0"] > 1.3
+
+
+RESIDENT = """
+import {modules}
+print(*(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmRSS")))
+"""
+
+
+def test_the_import_takes_little(ok) -> None:
+    """The device and its plugin come with the first tensor."""
+    alone, both = (int(ok(RESIDENT.format(modules=modules))) for modules in ("torch", "torch, torch_go_xla"))
+    assert both - alone <= 60_000, f"{both - alone} kB more than torch alone"
