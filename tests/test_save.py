@@ -32,7 +32,7 @@ def check(calls):
     assert len(runs) == 2, f"{len(runs)} programs on two devices"
     assert runs[-1] < transfers[0], "a transfer before the last program"
     asked = [i for i, c in enumerate(calls) if c in ("Buffer_ReadyEvent", *TRANSFERS)]
-    waits = calls[: asked[0]].count("Event_Await")
+    waits = sum(c in ("Event_Await", "Event_OnReady") for c in calls[: asked[0]])
     assert waits >= 2, f"{waits} waits for two devices"
 
 a, b = torch.tensor([1.0, 2.0]).to("xla:0"), torch.tensor([3.0]).to("xla:1")
