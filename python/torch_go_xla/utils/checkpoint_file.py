@@ -11,7 +11,7 @@ from typing import IO, Any, cast
 
 import torch
 from torch._subclasses.functional_tensor import FunctionalTensor
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from .._backend.snapshot import plainly, settled
 from .._backend.storage import saved_as_cpu
@@ -67,7 +67,9 @@ def save(data: Any, file_or_path: str | os.PathLike[str] | IO[bytes]) -> None:
     The tensors are of one moment (see `snapshot`) and are fetched one by one while the file is written, so that the
     host needs memory for the largest storage alone. A path is replaced by the whole file; see `replacing`.
     """
-    data = tree_map_only(FunctionalTensor, settled, data)  # others are settled as they are pickled
+    # Others are settled as they are pickled. Data without them stay as they are: a copy has tuples for torch.Size.
+    if any(isinstance(leaf, FunctionalTensor) for leaf in tree_leaves(data)):
+        data = tree_map_only(FunctionalTensor, settled, data)
     if not isinstance(file_or_path, str | os.PathLike):
         with saved_as_cpu():
             torch.save(data, file_or_path)
