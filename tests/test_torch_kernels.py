@@ -43,7 +43,8 @@ def test_convolution_and_its_gradients(case):
     y = convolve(gradient, *(t.to("xla") for t in (x, weight, bias)), *case)
     assert "torch_convolution_backward" in _XLAC._get_xla_tensors_hlo(y[1:])
     for got, want in zip(y, convolve(gradient, x, weight, bias, *case), strict=True):
-        torch.testing.assert_close(got.cpu(), want)
+        # Sums of up to 16384 products: torch splits them by its number of threads, which a test may have changed.
+        torch.testing.assert_close(got.cpu(), want, rtol=1e-4, atol=1e-3)
 
 
 def test_reduced_precision_is_torchs():

@@ -57,7 +57,7 @@ def _core() -> Any:
     root = _root()
     library = next((root / "_go").glob("_goxla.*.so"))
     core = _module("torch_go_xla._go._goxla", library)
-    if not core.bindings_Opened():
+    if core.bindings_DeviceCount() == 0:  # no device is open yet
         plugins = _module("torch_go_xla.plugins", root / "plugins.py")
         plugin = plugins.find_plugin(os.environ.get("PJRT_DEVICE", "CPU"))
         for name, value in plugin.environment().items():

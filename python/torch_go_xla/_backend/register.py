@@ -169,10 +169,17 @@ def _batch_norm(kernels: dict[str, Any]) -> None:
         kernels[_BATCH_NORM] = native().fast.batch_norm(*ops)
 
 
+def _conjugate(kernels: dict[str, Any]) -> None:
+    """Leave real tensors as they are, without a look at how they lie in memory, as torch does."""
+    of_complex = kernels["conj_physical_"]
+    kernels["conj_physical_"] = lambda self: of_complex(self) if self.is_complex() else self
+
+
 def register(table: Sequence[tuple[str, str]]) -> None:
     """Register all kernels, the fallback, autocast and the shortcuts."""
     kernels = make_kernels(table)
     _batch_norm(kernels)
+    _conjugate(kernels)
     kernels.update(linalg.checked(kernels) | linalg.determinants(kernels))
     for module in (special, rnn, linalg, segments, sized, fused, fractional, histogram, ctc, attention):
         kernels.update(module.kernels())
