@@ -95,7 +95,7 @@ class NativeCore:
             settings = {
                 "library": library,
                 "preload": plugin.preload(),
-                "options": plugins.create_options(plugin),
+                "options": plugins.create_options(plugin, _job.current()),
                 "torch": TORCH_LIBRARY,
                 "environment": {k: v for k, v in os.environ.items() if k in known},
                 "job": _job.settings(lambda host: str(call(_raw.bindings_ServeStore, host))),

@@ -25,6 +25,19 @@ class Job:
     local_rank: int
     local_world_size: int
 
+    def address(self) -> str:
+        """Return the IPv4 address by which the other processes of the job reach this one."""
+        if self.local_world_size == self.world_size:
+            return "127.0.0.1"
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+            probe.connect((host, port))  # sends nothing: it asks which way the machine would take
+            found = str(probe.getsockname()[0])
+            if not found.startswith("127."):
+                return found
+            probe.connect(("192.0.2.1", port))  # this machine is the master: any way out of it
+            return str(probe.getsockname()[0])
+
 
 def _number(name: str, default: int) -> int:
     text = os.environ.get(name) or str(default)
@@ -76,19 +89,5 @@ def settings(serve: Callable[[str], str]) -> dict[str, Any]:
 
     store = PrefixStore("torch_go_xla", _torch_store(job))
     if job.rank == 0:
-        store.set("address", serve(address(job)))
+        store.set("address", serve(job.address()))
     return {"index": job.rank, "count": job.world_size, "store": store.get("address").decode()}
-
-
-def address(job: Job) -> str:
-    """Return the IPv4 address by which the other processes of the job reach this one."""
-    if job.local_world_size == job.world_size:
-        return "127.0.0.1"
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-        probe.connect((host, port))  # sends nothing: it asks which way the machine would take
-        found = str(probe.getsockname()[0])
-        if not found.startswith("127."):
-            return found
-        probe.connect(("192.0.2.1", port))  # this machine is the master: any way out of it
-        return str(probe.getsockname()[0])

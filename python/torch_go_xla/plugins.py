@@ -13,8 +13,10 @@ import importlib.util
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from . import _job
+if TYPE_CHECKING:  # this module is also read where there is no torch, without its package
+    from ._job import Job
 
 OptionValue = str | bool | int | float | list[int]
 
@@ -41,7 +43,7 @@ class DevicePlugin:
         """Return the options for creating the plugin's client."""
         return {}
 
-    def job_options(self, job: _job.Job) -> Mapping[str, OptionValue]:
+    def job_options(self, job: Job) -> Mapping[str, OptionValue]:
         """Return the options besides for a process of a job; the plugin gets the key-value callbacks too."""
         return {"node_id": job.rank, "num_nodes": job.world_size}
 
@@ -73,8 +75,8 @@ class CpuPlugin(DevicePlugin):
         huge = is_on(os.environ.get("TORCH_GO_XLA_HUGE_PAGES", "1"))
         return {"cpu_device_count": self.process_count(), "cpu_huge_pages": huge}
 
-    def job_options(self, job: _job.Job) -> Mapping[str, OptionValue]:
-        return {**super().job_options(job), "cpu_collectives_address": _job.address(job)}
+    def job_options(self, job: Job) -> Mapping[str, OptionValue]:
+        return {**super().job_options(job), "cpu_collectives_address": job.address()}
 
     def process_count(self) -> int:
         text = os.environ.get("CPU_NUM_DEVICES", "1")
@@ -100,7 +102,7 @@ class CudaPlugin(DevicePlugin):
                 return str(path / "xla_cuda_plugin.so")
         raise RuntimeError("PJRT_DEVICE=CUDA needs the CUDA plugin: pip install 'torch-go-xla[cuda]'")
 
-    def job_options(self, job: _job.Job) -> Mapping[str, OptionValue]:
+    def job_options(self, job: Job) -> Mapping[str, OptionValue]:
         return {**super().job_options(job), "visible_devices": [job.local_rank]}
 
     def process_count(self) -> int:
@@ -211,7 +213,6 @@ def find_plugin(name: str) -> DevicePlugin:
     return plugin
 
 
-def create_options(plugin: DevicePlugin) -> dict[str, OptionValue]:
-    """Return all options for creating a plugin's client."""
-    job = _job.current()
+def create_options(plugin: DevicePlugin, job: Job) -> dict[str, OptionValue]:
+    """Return all options for creating a plugin's client in a process of a job."""
     return {**plugin.client_create_options(), **(plugin.job_options(job) if job.world_size > 1 else {})}
