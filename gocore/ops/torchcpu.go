@@ -67,14 +67,10 @@ func (l *Lowering) torchConvolutionBackward(grad, x, kernel value, w *window, ma
 
 // config are the window's numbers as attributes of a call.
 func (w *window) config() []stablehlo.Attr {
-	transposed := int64(0)
-	if w.transposed {
-		transposed = 1
-	}
 	return []stablehlo.Attr{
 		stablehlo.Int64sAttr("stride", w.stride[:w.n]), stablehlo.Int64sAttr("padding", w.padding[:w.n]),
 		stablehlo.Int64sAttr("dilation", w.dilation[:w.n]), stablehlo.Int64sAttr("output_padding", w.outputs[:w.n]),
-		stablehlo.Int64Attr("transposed", transposed), stablehlo.Int64Attr("groups", w.groups),
+		flag("transposed", w.transposed), stablehlo.Int64Attr("groups", w.groups),
 	}
 }
 
@@ -85,12 +81,16 @@ func (l *Lowering) torchPool(p *pooling, o *shape.Shape) bool {
 
 // config are the pooling's numbers as attributes of a call.
 func (p *pooling) config() []stablehlo.Attr {
-	ceil := int64(0)
-	if p.ceil {
-		ceil = 1
-	}
 	return []stablehlo.Attr{
 		stablehlo.Int64sAttr("kernel", p.kernel[:p.n]), stablehlo.Int64sAttr("stride", p.stride[:p.n]),
-		stablehlo.Int64sAttr("padding", p.padding[:p.n]), stablehlo.Int64sAttr("dilation", p.dilation[:p.n]), stablehlo.Int64Attr("ceil", ceil),
+		stablehlo.Int64sAttr("padding", p.padding[:p.n]), stablehlo.Int64sAttr("dilation", p.dilation[:p.n]), flag("ceil", p.ceil),
 	}
+}
+
+// flag is a truth as the number that the kernels take it for.
+func flag(name string, set bool) stablehlo.Attr {
+	if set {
+		return stablehlo.Int64Attr(name, 1)
+	}
+	return stablehlo.Int64Attr(name, 0)
 }
