@@ -7,6 +7,7 @@ import math
 import platform
 import statistics
 import time
+from collections.abc import Callable
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -18,21 +19,24 @@ from .subjects import REFERENCE
 Times = dict[str, dict[str, list[float]]]
 
 _SCALE = {"us": 1e6, "ms": 1e3, "s": 1.0, "MB": 1e-6}
-_BAR, _LABEL, _WIDTH = 16, 330, 860
+_BAR, _LABEL, _WIDTH = 16, 330, 920
 _COLORS = ("#4878cf", "#d65f5f", "#6acc65", "#b47cc7")
 
 
 def figures(times: Times) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return median, best and the ratio of bests to the reference, for every case and subject."""
+    """Return median, spread (between quartiles), best and the ratios to the reference, for every case and subject."""
     result: dict[str, dict[str, dict[str, Any]]] = {}
     for case, by_subject in times.items():
-        base = min(by_subject[REFERENCE]) if by_subject.get(REFERENCE) else None
+        unit = SPECS[case].unit
+        base = by_subject.get(REFERENCE)
         result[case] = {
             subject: {
-                "unit": SPECS[case].unit,
-                "median": statistics.median(samples) * _SCALE[SPECS[case].unit],
-                "best": min(samples) * _SCALE[SPECS[case].unit],
-                "ratio": min(samples) / base if base else None,
+                "unit": unit,
+                "median": statistics.median(samples) * _SCALE[unit],
+                "spread": _spread(samples) * _SCALE[unit],
+                "best": min(samples) * _SCALE[unit],
+                "ratio": _ratio(statistics.median, samples, base),
+                "ratio_of_bests": _ratio(min, samples, base),
                 "samples": len(samples),
             }
             for subject, samples in by_subject.items()
@@ -41,8 +45,23 @@ def figures(times: Times) -> dict[str, dict[str, dict[str, Any]]]:
     return result
 
 
+def _spread(samples: list[float]) -> float:
+    if len(samples) < 2:
+        return 0.0
+    lower, _, upper = statistics.quantiles(samples, n=4, method="inclusive")
+    return upper - lower
+
+
+def _ratio(of: Callable[[list[float]], float], samples: list[float], base: list[float] | None) -> float | None:
+    return of(samples) / of(base) if base and min(base) else None
+
+
 def _number(value: float) -> str:
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+
+
+def _ratios(f: dict[str, Any]) -> str:
+    return f"{f['ratio']:.2f}x ({f['ratio_of_bests']:.2f}x)"
 
 
 def row(case: str, by_subject: dict[str, dict[str, Any]], subjects: list[str]) -> str:
@@ -53,8 +72,8 @@ def row(case: str, by_subject: dict[str, dict[str, Any]], subjects: list[str]) -
         if f is None:
             cells.append("")
             continue
-        ratio = "" if subject == REFERENCE or f["ratio"] is None else f" **{f['ratio']:.2f}x**"
-        cells.append(f"{_number(f['median'])} ({_number(f['best'])}){ratio}")
+        ratios = "" if subject == REFERENCE or f["ratio"] is None else f", **{_ratios(f)}**"
+        cells.append(f"{_number(f['median'])} ± {_number(f['spread'] / 2)} ({_number(f['best'])}){ratios}")
     return "| " + " | ".join(cells) + " |"
 
 
@@ -68,22 +87,22 @@ def chart(results: dict[str, dict[str, dict[str, Any]]], subjects: list[str]) ->
     drawn = [s for s in subjects if s != REFERENCE]
     ratios = [f["ratio"] for c in results.values() for s, f in c.items() if s != REFERENCE and f["ratio"]]
     most = max((abs(math.log2(r)) for r in ratios), default=1.0) or 1.0
-    middle, half = (_LABEL + _WIDTH) / 2, (_WIDTH - _LABEL) / 2 - 50
+    middle, half = (_LABEL + _WIDTH) / 2, (_WIDTH - _LABEL) / 2 - 80
     parts, y = [], 40
     for case, by_subject in results.items():
         parts.append(f'<text x="{_LABEL - 10}" y="{y + 12}" text-anchor="end">{escape(SPECS[case].title[:54])}</text>')
         for k, subject in enumerate(drawn):
-            ratio = by_subject.get(subject, {}).get("ratio")
-            if not ratio:
+            f = by_subject.get(subject)
+            if not f or not f["ratio"]:
                 continue
-            length = half * math.log2(ratio) / most
+            length = half * math.log2(f["ratio"]) / most
             x, anchor, at = (
                 (middle, "start", middle + length + 4) if length >= 0 else (middle + length, "end", middle + length - 4)
             )
             parts.append(
                 f'<rect x="{x:.1f}" y="{y}" width="{abs(length):.1f}" height="{_BAR - 3}" '
                 f'fill="{_COLORS[k % len(_COLORS)]}"/>'
-                f'<text x="{at:.1f}" y="{y + 11}" text-anchor="{anchor}">{ratio:.2f}x</text>'
+                f'<text x="{at:.1f}" y="{y + 11}" text-anchor="{anchor}">{_ratios(f)}</text>'
             )
             y += _BAR
         y += 8
@@ -95,7 +114,7 @@ def chart(results: dict[str, dict[str, dict[str, Any]]], subjects: list[str]) ->
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{y + 10}" '
         'font-family="sans-serif" font-size="11"><rect width="100%" height="100%" fill="#fff"/>'
-        f'{legend}<text x="10" y="18">time / time of {REFERENCE}, best</text>'
+        f'{legend}<text x="10" y="18">median / median of {REFERENCE} (bests)</text>'
         f'<line x1="{middle}" y1="30" x2="{middle}" y2="{y}" stroke="#333"/>{"".join(parts)}</svg>\n'
     )
 
@@ -108,7 +127,8 @@ def write(folder: Path, times: Times, subjects: list[str], quick: bool, load: fl
     (folder / "results.json").write_text(json.dumps({"about": about, "results": results, "seconds": times}, indent=1))
     kind = ", quick" if quick else ""
     lines = [
-        f"Medians (bests); ratios of bests to {REFERENCE}. {about['when']}{kind}, load {load:.1f}.",
+        f"Median ± half the distance between the quartiles (best), **ratio of medians (of bests)** to {REFERENCE}.",
+        f"{about['when']}{kind}, load {load:.1f}.",
         "",
         head(subjects),
         *(row(case, by_subject, subjects) for case, by_subject in results.items()),
