@@ -80,20 +80,28 @@ func Replay(id, args, n, outs, m int64) (bool, error) {
 // DropReplay forgets a captured computation.
 func DropReplay(id int64) { engine.Default.DropReplay(id) }
 
-// Seed sets the random state of a device: the seed and how many ops have drawn from it.
-func Seed(dev, key, draws int64) (bool, error) {
-	return ok(engine.Default.Seed(int(dev), key, draws))
+// NewGenerator makes a random generator for a device and returns its number. A device's own has the device's number.
+func NewGenerator(dev int64) (int64, error) {
+	return number(engine.Default.NewGenerator(int(dev)))
 }
 
-// RandomKey returns the seed of a device.
-func RandomKey(dev int64) (int64, error) {
-	key, _, err := engine.Default.RandomState(int(dev))
+// DropGenerator forgets a generator that NewGenerator made.
+func DropGenerator(generator int64) { engine.Default.DropGenerator(generator) }
+
+// Seed sets the state of a generator: the seed and how many ops have drawn from it.
+func Seed(generator, key, draws int64) (bool, error) {
+	return ok(engine.Default.Seed(generator, key, draws))
+}
+
+// RandomKey returns the seed of a generator.
+func RandomKey(generator int64) (int64, error) {
+	key, _, err := engine.Default.RandomState(generator)
 	return number(key, err)
 }
 
-// RandomDraws returns how many ops have drawn from the seed of a device.
-func RandomDraws(dev int64) (int64, error) {
-	_, draws, err := engine.Default.RandomState(int(dev))
+// RandomDraws returns how many ops have drawn from the seed of a generator.
+func RandomDraws(generator int64) (int64, error) {
+	_, draws, err := engine.Default.RandomState(generator)
 	return number(draws, err)
 }
 

@@ -32,26 +32,26 @@ import (
 
 // Engine is the state of a process. Use Default.
 type Engine struct {
-	mu        sync.Mutex
-	open      atomic.Bool // set once the device is open
-	client    *runtime.Client
-	devices   atomic.Pointer[[]*runtime.Device] // as torch sees them
-	store     *alias.Store
-	ctx       ops.Ctx
-	plan      lazy.Plan
-	cache     *cache.Cache[programKey, *program]
-	disk      *cache.Disk // programs shared with other processes; nil: none
-	scratch   scratch
-	seeds     []seed
-	where     locations
-	snapshots snapshots
-	history   history
-	watching  bool       // see Watch
-	watched   []*program // with a reference each
-	replays   replays
-	loans     loans
-	precision stablehlo.Precision  // of matrix products and convolutions
-	exchanges map[string]*exchange // under way, by tag
+	mu         sync.Mutex
+	open       atomic.Bool // set once the device is open
+	client     *runtime.Client
+	devices    atomic.Pointer[[]*runtime.Device] // as torch sees them
+	store      *alias.Store
+	ctx        ops.Ctx
+	plan       lazy.Plan
+	cache      *cache.Cache[programKey, *program]
+	disk       *cache.Disk // programs shared with other processes; nil: none
+	scratch    scratch
+	generators generators
+	where      locations
+	snapshots  snapshots
+	history    history
+	watching   bool       // see Watch
+	watched    []*program // with a reference each
+	replays    replays
+	loans      loans
+	precision  stablehlo.Precision  // of matrix products and convolutions
+	exchanges  map[string]*exchange // under way, by tag
 	// Run identifies the process in dumps and profiles.
 	Run uuid.UUID
 	// TakeDead fills dst with handles of storages that died and returns their number; the kernels'
@@ -66,12 +66,13 @@ type Handle = alias.Handle
 
 // scratch is memory that Trace uses again for every op; mu guards it.
 type scratch struct {
-	words []int64
-	in    []ir.ID
-	reads []alias.View // the tensor operands that must not overlap with what is written
-	dests []dest
-	dead  [256]uint64
-	slots []uint32
+	words     []int64
+	in        []ir.ID
+	generator int64        // the number of the generator argument, -1: none
+	reads     []alias.View // the tensor operands that must not overlap with what is written
+	dests     []dest
+	dead      [256]uint64
+	slots     []uint32
 
 	numbers []ir.Number
 	handles []alias.Handle
@@ -147,7 +148,7 @@ func (e *Engine) use(client *runtime.Client) {
 	client.Recorder = func(o runtime.Origin) string { return ops.At(ir.Op(o.Op), e.Where(o.Loc)) }
 	e.client, e.store = client, alias.NewStore(n)
 	e.devices.Store(&client.Devices)
-	e.seeds = make([]seed, n)
+	e.generators = newGenerators(n)
 	e.ctx.Replicas = 1
 	if client.Job != nil {
 		e.ctx.Replicas = client.Job.Count

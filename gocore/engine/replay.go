@@ -35,11 +35,29 @@ type replay struct {
 	outs      []write          // new storages
 	origins   []runtime.Origin // of the program's results
 	numbers   []ir.Number
-	flags     []ir.Flags
+	flags     []ir.Flags // of the numbers: RandomKey, RandomDraw or neither
+	drawn     []*stream  // where a number is from, nil: it stays the same
+	streams   []*stream
 	packs     []runtime.Pack // of the numbers, if none of them is random
-	random    bool
-	first     uint64 // the random state's draws when it was captured
-	draws     uint64 // how many draws a run takes
+}
+
+// stream is what a computation draws from a generator.
+type stream struct {
+	from  *generator
+	first uint64 // the generator's draws when the computation was captured
+	draws uint64 // how many a run takes
+}
+
+// stream finds the stream of a generator; a new one has drawn nothing.
+func (r *replay) stream(g *generator) *stream {
+	for _, s := range r.streams {
+		if s.from == g {
+			return s
+		}
+	}
+	s := &stream{from: g, first: g.draws}
+	r.streams = append(r.streams, s)
+	return s
 }
 
 // need is what an argument's storage must hold for the program to fit.
@@ -200,17 +218,25 @@ func (e *Engine) connect(r *replay, t *alias.Trace, arguments, made []alias.Hand
 		r.origins = append(r.origins, origin(&t.Graph, root.ID))
 	}
 	r.numbers = slices.Clone(e.numbers(&t.Graph))
-	first := ^uint64(0)
 	for i, id := range e.plan.Scalars {
 		f := t.Graph.At(id).Flags & (ir.RandomKey | ir.RandomDraw)
-		r.flags = append(r.flags, f)
-		r.random = r.random || f != 0
+		var s *stream
+		if f != 0 {
+			if g := e.generators.held[t.Graph.Generator(id)]; g != nil {
+				s = r.stream(g)
+			} else { // the computation made it and seeded it, as every run would
+				f = 0
+			}
+		}
+		r.flags, r.drawn = append(r.flags, f), append(r.drawn, s)
 		if f&ir.RandomDraw != 0 {
-			first = min(first, uint64(r.numbers[i].I))
+			s.first = min(s.first, uint64(r.numbers[i].I))
 		}
 	}
-	if r.random {
-		r.first, r.draws = first, e.seeds[r.dev.Index].draws-first
+	for _, s := range r.streams {
+		s.draws = s.from.draws - s.first
+	}
+	if len(r.streams) > 0 {
 		return
 	}
 	for _, dt := range r.program.packs {
@@ -361,19 +387,20 @@ func (e *Engine) relaunch(r *replay, cells []alias.Handle) *runtime.Launch {
 		b.Retain()
 		l.Args[i] = b
 	}
-	if r.random {
-		seed := &e.seeds[r.dev.Index]
+	if len(r.streams) > 0 {
 		numbers := append(e.scratch.numbers[:0], r.numbers...)
 		e.scratch.numbers = numbers
-		for i, f := range r.flags {
+		for i, s := range r.drawn {
 			switch {
-			case f&ir.RandomKey != 0:
-				numbers[i].I = int64(seed.key)
-			case f&ir.RandomDraw != 0:
-				numbers[i].I += int64(seed.draws - r.first)
+			case r.flags[i]&ir.RandomKey != 0:
+				numbers[i].I = int64(s.from.key)
+			case r.flags[i]&ir.RandomDraw != 0:
+				numbers[i].I += int64(s.from.draws - s.first)
 			}
 		}
-		seed.draws += r.draws
+		for _, s := range r.streams {
+			s.from.draws += s.draws
+		}
 		for _, dt := range p.packs {
 			l.Packs = append(l.Packs, pack(numbers, dt))
 		}

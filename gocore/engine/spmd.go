@@ -44,7 +44,7 @@ func (e *Engine) UseSPMD() error {
 		return err
 	}
 	e.devices.Store(&[]*runtime.Device{all})
-	e.seeds = e.seeds[:1]
+	e.generators.merge()
 	e.ctx.Partitions = all.Partitions()
 	e.cache = newCache() // its programs are for single devices
 	return nil

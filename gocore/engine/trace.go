@@ -100,7 +100,7 @@ func (e *Engine) trace(w, out []int64) (Status, error) {
 	row := &ops.Table[w[recRow]]
 	r := record{w: w, pos: recHeader, dev: -1}
 	sc := &e.scratch
-	sc.words, sc.in, sc.reads = sc.words[:0], sc.in[:0], sc.reads[:0]
+	sc.words, sc.in, sc.reads, sc.generator = sc.words[:0], sc.in[:0], sc.reads[:0], -1
 	dev, err := e.deviceOf(r, int(w[recArgs]))
 	if err != nil {
 		return Failed, err
@@ -113,7 +113,9 @@ func (e *Engine) trace(w, out []int64) (Status, error) {
 		}
 	}
 	if row.Random {
-		e.key(t, dev)
+		if err := e.key(t, dev, sc.generator); err != nil {
+			return Failed, err
+		}
 	}
 	if err := e.dests(&r, int(w[recDisps])); err != nil {
 		return Failed, err
@@ -210,7 +212,7 @@ func (e *Engine) scan(r *record, n int) error {
 // payload is the words behind the tag of an argument without tensors.
 func payload(k ir.Kind, n int) int {
 	switch k {
-	case ir.KInt, ir.KFloat, ir.KBool, ir.KConst, ir.KConstF, ir.KType, ir.KDevice:
+	case ir.KInt, ir.KFloat, ir.KBool, ir.KConst, ir.KConstF, ir.KType, ir.KDevice, ir.KGenerator:
 		return 1
 	case ir.KComplex, ir.KHostZero:
 		return 2
@@ -251,7 +253,10 @@ func (e *Engine) argument(r *record, t *alias.Trace, row *ops.Row, i int) error 
 			}
 			sc.in = append(sc.in, id)
 		}
-	case ir.KDevice, ir.KGenerator:
+	case ir.KGenerator:
+		sc.words, sc.generator = append(sc.words, ir.Tag(ir.KNull, 0)), r.w[r.pos+1]
+		r.pos += 2
+	case ir.KDevice:
 		sc.words = append(sc.words, ir.Tag(ir.KNull, 0))
 		r.pos += 1 + payload(k, n)
 	default:

@@ -114,6 +114,17 @@ func (g *Graph) Bake(id ID) {
 	n.Hash = h
 }
 
+// AddRandom appends a leaf for a part of a random key, an argument of the program: flag is RandomKey or RandomDraw, and
+// generator tells whose it is, which is no part of the program either.
+func (g *Graph) AddRandom(value uint64, flag Flags, generator int64) ID {
+	w := Number{Type: dtype.I64, I: int64(value)}.words()
+	w[2] = generator
+	return g.Add(OpScalar, nil, w[:], shape.Of(dtype.I64, nil), Param|flag)
+}
+
+// Generator is the number of the generator that a leaf of AddRandom belongs to.
+func (g *Graph) Generator(id ID) int64 { return g.Attr(id)[2] }
+
 // AddArgument appends a leaf for a number that is an argument of the program whatever its value is. flags
 // say what it counts, 0 for nothing in particular.
 func (g *Graph) AddArgument(n Number, flags Flags) ID {

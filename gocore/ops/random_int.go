@@ -116,28 +116,33 @@ func (s *stream) integers(d dtype.DType, dims []int64, from int64, n uint64) val
 // permutationRows order things at random.
 var permutationRows = []Row{
 	{Name: "randperm", Schema: "(SymInt n, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
-		Random: true, Infer: inferPermutation,
-		Lower: func(l *Lowering) {
-			b, o := l.B, l.Out(0)
-			if o.Dims[0] == 0 {
-				l.Return(b.Splat(o, stablehlo.Int(0)))
-				return
-			}
-			keys := l.stream().bits(dtype.U64, o.Dims)
-			index := dtype.I32
-			if o.Dims[0] > math.MaxInt32 {
-				index = dtype.I64
-			}
-			sorted := b.Sort(0, true, []value{keys, b.Iota(shape.Of(index, o.Dims), 0)},
-				func(b *stablehlo.Builder, lhs, rhs []value) value { return b.Compare(lhs[0], rhs[0], stablehlo.LT) })
-			l.Return(l.Convert(sorted[1], o.DType))
-		}},
+		Random: true, Infer: func(c *Ctx) error { return inferPermutation(c, 1) }, Lower: permute},
+	{Name: "randperm.generator", Schema: "(SymInt n, *, Generator? generator, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+		Random: true, Infer: func(c *Ctx) error { return inferPermutation(c, 2) }, Lower: permute},
 }
 
-func inferPermutation(c *Ctx) error {
+// permute sorts 0, 1, ... by random keys.
+func permute(l *Lowering) {
+	b, o := l.B, l.Out(0)
+	if o.Dims[0] == 0 {
+		l.Return(b.Splat(o, stablehlo.Int(0)))
+		return
+	}
+	keys := l.stream().bits(dtype.U64, o.Dims)
+	index := dtype.I32
+	if o.Dims[0] > math.MaxInt32 {
+		index = dtype.I64
+	}
+	sorted := b.Sort(0, true, []value{keys, b.Iota(shape.Of(index, o.Dims), 0)},
+		func(b *stablehlo.Builder, lhs, rhs []value) value { return b.Compare(lhs[0], rhs[0], stablehlo.LT) })
+	l.Return(l.Convert(sorted[1], o.DType))
+}
+
+// inferPermutation is the shape rule; the dtype argument stands at the place given.
+func inferPermutation(c *Ctx, dtypeAt int) error {
 	n, d := c.Int(0), dtype.I64
-	if c.Has(1) {
-		d = c.Type(1)
+	if c.Has(dtypeAt) {
+		d = c.Type(dtypeAt)
 	}
 	switch {
 	case n < 0:

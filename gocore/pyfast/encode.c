@@ -306,10 +306,13 @@ int tgx_encode(struct tgx_call *c, enum tgx_type type, PyObject *arg) {
     case TGX_T_ENUM: return put_enum(c, TGX_CONST, arg);
     case TGX_T_TYPE: return put_enum(c, TGX_TYPE, arg);
     case TGX_T_DEVICE: return put_device(c, arg);
-    case TGX_T_GENERATOR:
-      /* The device draws from its own stream; a generator of the caller's asks for another place. */
-      c->otherwise = true;
+    case TGX_T_GENERATOR: {
+      int64_t number;
+      if (tgx_generator_number(arg, &number) < 0) return -1;
+      if (number >= 0) return put2(&c->words, TGX_GENERATOR, number);
+      c->otherwise = true; /* a generator of another device asks for another place */
       return put(&c->words, TGX_NULL);
+    }
     case TGX_T_COUNT: break;
   }
   PyErr_Format(PyExc_SystemError, "%s: unknown argument type %d", c->op, (int)type);

@@ -279,6 +279,7 @@ static PyMethodDef methods[] = {
     {"batch_norm", tgx_batch_norm, METH_VARARGS, "batch_norm(train, no_stats, evaluate) -> the kernel of native_batch_norm"},
     {"set_open", fast_set_open, METH_O, "set_open(callable): what opens the device when the first tensor needs it"},
     {"register_views", fast_register_views, METH_O, "register_views(torch_version_word)"},
+    {"set_generators", tgx_set_generators, METH_VARARGS, "set_generators(torch.Generator, make, numbers)"},
     {"set_current_device", fast_set_current_device, METH_O, "set_current_device(index)"},
     {"current_device", fast_current_device, METH_NOARGS, "current_device() -> int"},
     {"set_skipped_directories", tgx_set_skipped, METH_O, "set_skipped_directories(tuple of str)"},

@@ -125,6 +125,12 @@ struct tgx_state {
 };
 extern struct tgx_state tgx_state;
 
+/* ---- random generators (generator.c) ---- */
+
+/* The number of the core's generator that torch's stands for, -1 for one of another device; -1 with an exception. */
+int tgx_generator_number(PyObject *generator, int64_t *number);
+PyObject *tgx_set_generators(PyObject *self, PyObject *args);
+
 /* True in a process forked from one that had loaded the core. */
 extern volatile int tgx_forked;
 /* Sets ForkedProcessError and returns -1 in such a process, else 0. */

@@ -333,25 +333,34 @@ class NativeCore:
 
     # ---- random numbers ----
 
-    def manual_seed(self, device: int, seed: int) -> None:
-        """Seed the generator of a device."""
+    def new_generator(self, device: int) -> int:
+        """Return the number of a new generator for a device."""
         self.open()
-        call(_raw.bindings_Seed, device, _signed(seed), 0)
+        return int(call(_raw.bindings_NewGenerator, device))
 
-    def get_rng_state(self, device: int) -> bytes:
-        """Return the state of a device's generator: seed and draws, 8 bytes each."""
+    def drop_generator(self, generator: int) -> None:
+        """Forget a generator that new_generator made."""
+        call(_raw.bindings_DropGenerator, generator)
+
+    def manual_seed(self, generator: int, seed: int) -> None:
+        """Seed a generator; a device's own has the device's number."""
         self.open()
-        key = call(_raw.bindings_RandomKey, device)
-        draws = call(_raw.bindings_RandomDraws, device)
+        call(_raw.bindings_Seed, generator, _signed(seed), 0)
+
+    def get_rng_state(self, generator: int) -> bytes:
+        """Return the state of a generator: seed and draws, 8 bytes each."""
+        self.open()
+        key = call(_raw.bindings_RandomKey, generator)
+        draws = call(_raw.bindings_RandomDraws, generator)
         return int(key).to_bytes(8, "little", signed=True) + int(draws).to_bytes(8, "little", signed=True)
 
-    def set_rng_state(self, device: int, state: bytes) -> None:
-        """Restore the state of a device's generator."""
+    def set_rng_state(self, generator: int, state: bytes) -> None:
+        """Restore the state of a generator."""
         self.open()
         if len(state) != 16:
             raise RuntimeError(f"RNG state is wrong size: expected 16 bytes, got {len(state)}")
         key, draws = (int.from_bytes(state[i : i + 8], "little", signed=True) for i in (0, 8))
-        call(_raw.bindings_Seed, device, key, draws)
+        call(_raw.bindings_Seed, generator, key, draws)
 
     # ---- the rest ----
 

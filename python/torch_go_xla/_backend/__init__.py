@@ -14,7 +14,7 @@ import os
 
 import torch
 
-from . import control, core, device, dlpack, mixed, optim, register, special, storage
+from . import control, core, device, dlpack, generator, mixed, optim, register, special, storage
 from .core import Core, native
 from .errors import BY_KIND
 
@@ -61,6 +61,7 @@ def install(implementation: Core) -> None:
     storage.install()
     dlpack.install()
     optim.install()
+    generator.install()
     device.add_methods()
     device.adjust_torch()
     _installed = True

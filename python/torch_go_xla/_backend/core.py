@@ -102,14 +102,20 @@ class Core(Protocol):
     def sync_all(self, device: int, wait: bool) -> None:
         """Compute what is recorded for a device, -1 for all."""
 
-    def manual_seed(self, device: int, seed: int) -> None:
-        """Seed the generator of a device."""
+    def new_generator(self, device: int) -> int:
+        """Return the number of a new generator for a device."""
 
-    def get_rng_state(self, device: int) -> bytes:
-        """Return the state of a device's generator."""
+    def drop_generator(self, generator: int) -> None:
+        """Forget a generator that new_generator made."""
 
-    def set_rng_state(self, device: int, state: bytes) -> None:
-        """Restore the state of a device's generator."""
+    def manual_seed(self, generator: int, seed: int) -> None:
+        """Seed a generator; a device's own has the device's number."""
+
+    def get_rng_state(self, generator: int) -> bytes:
+        """Return the state of a generator: seed and draws, 8 bytes each."""
+
+    def set_rng_state(self, generator: int, state: bytes) -> None:
+        """Restore the state of a generator."""
 
     def set_default_dtype(self, scalar_type: int) -> None:
         """Follow torch.set_default_dtype."""

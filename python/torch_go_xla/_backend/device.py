@@ -112,7 +112,7 @@ def _pin_memory(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Te
 
 
 def add_methods() -> None:
-    """Give tensors and modules what torch gives them for a device; its own generator refuses the name."""
+    """Give tensors and modules what torch gives them for a device; torch's own way refuses the name."""
     tensor: Any = torch.Tensor
     tensor.is_xla = property(lambda self: self.device.type == "xla")
     tensor.xla = _tensor_xla
