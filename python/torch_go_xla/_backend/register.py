@@ -21,6 +21,7 @@ from . import (
     linalg,
     meta,
     plan,
+    recurrent,
     rnn,
     segments,
     shortcuts,
@@ -190,7 +191,12 @@ def register(table: Sequence[tuple[str, str]]) -> None:
     _libraries.extend((aten, every))
     every.fallback(fallback.fallback, "PrivateUse1")
     every.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
-    for dispatch_key, entries in (("PrivateUse1", kernels), ("AutocastPrivateUse1", autocast.kernels())):
+    layers = recurrent.kernels()
+    for dispatch_key, entries in (
+        ("PrivateUse1", kernels | layers),
+        ("AutogradPrivateUse1", layers),
+        ("AutocastPrivateUse1", autocast.kernels()),
+    ):
         for key, kernel in entries.items():
             # Library.impl in three lines: thousands of calls, and what else it does is for other keys.
             aten.m.impl(key, dispatch_key, kernel, False)
