@@ -48,6 +48,8 @@ assert xm.all_reduce(xm.REDUCE_OR, torch.tensor([r == 0, False]).to("xla")).toli
 assert xm.all_gather(x(r, 5)).tolist() == [0, 5, 1, 5] and xm.all_gather(x(r)[0]).tolist() == [0, 1]
 assert xm.all_gather(x(r, 5)[None], dim=1).tolist() == [[0, 5, 1, 5]]
 assert xm.reduce_scatter(xm.REDUCE_SUM, x(1, 2, 3, 4), 1.0, 0, 2).tolist() == [[2, 4], [6, 8]][r]
+pair = xm.reduce_scatter(xm.REDUCE_SUM, [x(1, 2), x(3, 4)[None]], 0.5, -1, 2)
+assert [p.tolist() for p in pair] == [[[1], [[3]]], [[2], [[4]]]][r]
 assert xm.all_to_all(x(10 * r, 10 * r + 1), 0, 0, 2).tolist() == [r, 10 + r]
 assert xm.collective_permute(x(r + 1), [[0, 1]]).tolist() == [[0], [1]][r]
 raises(ValueError, "do not name each of 2 devices once", xm.all_reduce, "sum", x(1), 1.0, [[0, 0]])
@@ -93,7 +95,11 @@ t = x(r + 1, 1)
 assert dist.all_reduce(t, async_op=True).wait() and t.tolist() == [3, 2]
 dist.all_reduce(t, op=dist.ReduceOp.AVG)
 assert t.tolist() == [3, 2]
-raises(RuntimeError, "cannot reduce by", lambda: dist.all_reduce(t, op=dist.ReduceOp.BXOR))
+flags = torch.tensor([6 + r, 1]).to("xla")
+dist.all_reduce(flags, op=dist.ReduceOp.BXOR)
+assert flags.tolist() == [1, 0]
+raises(RuntimeError, "non-integral", lambda: dist.all_reduce(t, op=dist.ReduceOp.BAND))
+raises(RuntimeError, "cannot reduce by", lambda: dist.all_reduce(t, op=dist._make_nccl_premul_sum(2.0)))
 t = torch.tensor([-0.0, float("nan"), float(r)]).to("xla")
 dist.broadcast(t, 1)
 assert t.view(torch.int32).tolist() == torch.tensor([-0.0, float("nan"), 1.0]).view(torch.int32).tolist()
@@ -313,3 +319,31 @@ def test_processes_that_exchange_different_things_are_told(tmp_path: pathlib.Pat
     done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("told") == 2
+
+
+UNNAMED = """
+import os
+import torch, torch_go_xla
+import torch.distributed as dist
+
+rank, port = int(os.environ["RANK"]), int(os.environ["MASTER_PORT"])
+for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
+    del os.environ[name]
+alone = torch.ones(1, device="xla")
+dist.init_process_group(store=dist.TCPStore("127.0.0.1", port, is_master=False), rank=rank, world_size=2)
+t = torch.tensor([rank + 1.0])
+dist.all_reduce(t)
+dist.barrier()
+assert t.item() == 3 and (alone + 1).item() == 2
+try:
+    dist.all_reduce(alone)
+except RuntimeError as e:
+    assert "of a job of 1 cannot be rank" in str(e) or rank == 0 and "of a process group of 2" in str(e), e
+else:
+    raise AssertionError("no error")
+"""
+
+
+def test_a_group_for_the_cpu_leaves_a_process_its_own_device() -> None:
+    """Where no backend is named torch makes ours too, which nobody may ever use."""
+    jobs.check(UNNAMED, 2)

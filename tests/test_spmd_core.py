@@ -340,6 +340,7 @@ def test_collectives(ok) -> None:
     ok(
         LOCAL
         + """
+import functools
 from torch_go_xla import debug
 pile = lambda i: torch.stack([part[j] for j in mates(i)])
 check(spmd.all_reduce(local, "sum", groups), lambda i: pile(i).sum(0))
@@ -349,6 +350,11 @@ check(spmd.all_reduce(local, "min", groups), lambda i: pile(i).amin(0))
 check(spmd.all_reduce(local, "product", groups), lambda i: pile(i).prod(0))
 check(spmd.all_reduce(local > 0, "bor", groups), lambda i: (pile(i) > 0).any(0))
 check(spmd.all_reduce(local > 0, "band", groups), lambda i: (pile(i) > 0).all(0))
+bits = (local * 100).int()
+for op, fold in (("band", torch.bitwise_and), ("bor", torch.bitwise_or), ("bxor", torch.bitwise_xor)):
+    folded = lambda i: functools.reduce(fold, (pile(i) * 100).int())
+    check(spmd.all_reduce(bits, op, groups), folded)
+    check(spmd.reduce_scatter(bits, op, 1, groups), lambda i: folded(i)[:, i % 4, None])
 half, turned = local.bfloat16(), [[7, 6, 5, 4, 3, 2, 1, 0]]
 check(spmd.all_reduce(half, "max", turned), lambda i: x.view(8, 2, 4).amax(0).bfloat16())
 check(spmd.all_gather(local, 0, groups), lambda i: torch.cat([part[j] for j in mates(i)]))
@@ -367,7 +373,7 @@ raises(ValueError, "groups of 2 devices", spmd.all_reduce, local, "sum", [[0, 1]
 raises(ValueError, "of one size", spmd.all_reduce, local, "sum", [[0, 1, 2], [3, 4, 5, 6, 7]])
 raises(ValueError, "each of 8 devices once", spmd.all_reduce, local, "sum", [[0, 1, 2, 3], [4, 5, 6, 6]])
 raises(ValueError, "each of 8 devices once", spmd.all_gather, local, 0, [[0, 8]])
-raises(NotImplementedError, "bool only", spmd.all_reduce, local.int(), "band", everybody)
+raises(RuntimeError, "non-integral", spmd.all_reduce, local, "band", everybody)
 raises(ValueError, "xor", spmd.all_reduce, local, "xor", everybody)
 raises(RuntimeError, "average", spmd.all_reduce, local.int(), "avg", everybody)
 raises(RuntimeError, "does not divide by 4", spmd.reduce_scatter, local, "sum", 0, groups)

@@ -63,8 +63,14 @@ var shardingRows = []Row{
 			return c.ReturnLike(c.In(0))
 		},
 		Lower: func(l *Lowering) {
-			fold, _ := folding(l.Text(1), l.Shape(0).DType)
-			l.Return(l.averaged(l.B.AllReduce([]value{l.exchanged()}, l.groups(2), combined(fold))[0], 1, 3))
+			x := l.exchanged()
+			fold, _ := folding(l.Text(1), x.DType())
+			if foldedHere(l.Text(1), x.DType()) {
+				each := l.B.Reshape(x, append([]int64{1}, x.Dims()...))
+				l.Return(folded(l.B, l.B.AllGather(each, 0, l.Int(3), l.groups(2)), fold))
+				return
+			}
+			l.Return(l.averaged(l.B.AllReduce([]value{x}, l.groups(2), combined(fold))[0], 1, 3))
 		}},
 	{Name: "torch_go_xla::all_gather", Schema: "(Tensor self, int dim, int[] groups, int size) -> Tensor", Internal: true,
 		Infer: func(c *Ctx) error {
@@ -90,6 +96,11 @@ var shardingRows = []Row{
 		Lower: func(l *Lowering) {
 			x := l.exchanged()
 			fold, _ := folding(l.Text(1), x.DType())
+			if foldedHere(l.Text(1), x.DType()) {
+				each := l.B.Reshape(x, append([]int64{1}, x.Dims()...))
+				l.Return(folded(l.B, l.B.AllToAll(each, l.dim(2, x)+1, 0, l.Int(4), l.groups(3)), fold))
+				return
+			}
 			l.Return(l.averaged(l.B.ReduceScatter(x, l.dim(2, x), l.Int(4), l.groups(3), combined(fold)), 1, 4))
 		}},
 	{Name: "torch_go_xla::all_to_all", Schema: "(Tensor self, int split_dim, int concat_dim, int[] groups, int size) -> Tensor", Internal: true,
@@ -253,16 +264,38 @@ func folding(name string, d dtype.DType) (func(b *stablehlo.Builder, x, y value)
 		return (*stablehlo.Builder).Minimum, nil
 	case "max":
 		return (*stablehlo.Builder).Maximum, nil
-	case "band", "bor":
-		if d != dtype.Bool {
-			return nil, errs.New(errs.NotImpl, "XLA's collectives fold by %q for bool only, not for %s", name, d.Torch())
+	case "band", "bor", "bxor":
+		if d.IsFloat() || d.IsComplex() {
+			return nil, errs.New(errs.Runtime, "cannot fold by %q with a non-integral dtype, %s", name, d.Torch())
 		}
-		if name == "band" {
+		switch name {
+		case "band":
 			return (*stablehlo.Builder).And, nil
+		case "bor":
+			return (*stablehlo.Builder).Or, nil
 		}
-		return (*stablehlo.Builder).Or, nil
+		return (*stablehlo.Builder).Xor, nil
 	}
-	return nil, errs.New(errs.Value, "a collective cannot fold by %q: want sum, avg, product, min, max, band or bor", name)
+	return nil, errs.New(errs.Value, "a collective cannot fold by %q: want sum, avg, product, min, max, band, bor or bxor", name)
+}
+
+// foldedHere reports that a fold is none that XLA's collectives have: the values are exchanged and folded here.
+func foldedHere(name string, d dtype.DType) bool {
+	return name == "bxor" || d != dtype.Bool && (name == "band" || name == "bor")
+}
+
+// folded folds what the members of a group have, along dimension 0.
+func folded(b *stablehlo.Builder, all value, fold func(b *stablehlo.Builder, x, y value) value) value {
+	var result value
+	for i := range all.Dims()[0] {
+		part := b.Reshape(b.SliceDim(all, 0, i, i+1, 1), all.Dims()[1:])
+		if i == 0 {
+			result = part
+		} else {
+			result = fold(b, result, part)
+		}
+	}
+	return result
 }
 
 func combined(fold func(b *stablehlo.Builder, x, y value) value) stablehlo.Combiner {

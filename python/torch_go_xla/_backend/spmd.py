@@ -210,7 +210,7 @@ def any_manual(tree: Any) -> bool:
 # ---- collectives on local values ----
 #
 # `groups` lists the devices that exchange values with each other, every device in one of the groups, all groups of one
-# size. `op` is sum, avg, product, min, max, or for bools band or bor. Results are manual tensors. ValueError for groups
+# size. `op` is sum, avg, product, min, max, or of integers and bools band, bor, bxor. Results are manual. ValueError for groups
 # or an op that cannot be; RuntimeError for sizes that do not divide.
 
 

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -28,6 +29,7 @@ _OPS = {
     dist.ReduceOp.MAX: "max",
     dist.ReduceOp.BAND: "band",
     dist.ReduceOp.BOR: "bor",
+    dist.ReduceOp.BXOR: "bxor",
 }
 
 
@@ -79,11 +81,24 @@ class XlaBackend(Backend):
 
     Groups into which the processes of the job do not divide evenly, and parts of different sizes, go through the host
     and gloo.
+
+    torch makes this backend beside gloo's where none is named, so that the processes are a job is asked for with the
+    first xla tensor: RuntimeError if they are not.
     """
 
-    def __init__(self, members: Members, host: Any) -> None:
-        super().__init__(members.rank, len(members))
-        self._members, self._host = members, host
+    def __init__(self, ranks: list[int], rank: int, host: Any) -> None:
+        super().__init__(rank, len(ranks))
+        self._ranks, self._host = ranks, host
+
+    @functools.cached_property
+    def _members(self) -> Members:
+        job, rank, size = _job.current(), self.rank(), self.size()
+        if self._ranks[rank] != job.rank or size > job.world_size:
+            raise RuntimeError(
+                f"process {job.rank} of a job of {job.world_size} cannot be rank {self._ranks[rank]} of a process group "
+                f"of {size}: RANK and WORLD_SIZE must be set before the first xla tensor"
+            )
+        return Members(self._ranks)
 
     def getBackendName(self) -> str:  # noqa: N802 (torch's name)
         return "xla"
@@ -271,19 +286,13 @@ def _create(options: Any, _: Any) -> XlaBackend:
     """Make the backend of a process group; the one for CPU tensors beside it."""
     store, rank, size = options.store, options.group_rank, options.group_size
     ranks = list(options.global_ranks_in_group) or list(range(size))
-    job = _job.current()
-    if job.world_size == 1 < size and not _native.opened:
+    if _job.current().world_size == 1 < size and not _native.opened:
         _job.adopt(store, rank, size)
-    elif ranks[rank] != job.rank or size > job.world_size:
-        raise RuntimeError(
-            f"process {job.rank} of a job of {job.world_size} cannot be rank {ranks[rank]} of a process group of "
-            f"{size}: RANK and WORLD_SIZE must be set before the first xla tensor"
-        )
     host = dist.ProcessGroupGloo(PrefixStore("host", store), rank, size, options.timeout)
     group = options.process_group
     if torch.device("cpu") not in group._device_types:
         group._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, host)
-    return XlaBackend(Members(ranks), host)
+    return XlaBackend(ranks, rank, host)
 
 
 def _meet(
