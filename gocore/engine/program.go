@@ -42,10 +42,11 @@ type program struct {
 	results []*shape.Shape
 	donors  []int32
 	open    []bool // see lower.Program
-	// replicas: see lower.Program; false if this process is alone.
-	replicas bool
-	nodes    int
-	disk     *cache.Disk // nil: none
+	// joint says that the processes of a job run the program together: as replicas, see lower.Program, or as
+	// partitions.
+	joint bool
+	nodes int
+	disk  *cache.Disk // nil: none
 	// shardings are those of the results; nil without SPMD.
 	shardings []*sharding.Sharding
 
@@ -73,7 +74,7 @@ var (
 
 func newProgram(key programKey, dev *runtime.Device, lp *lower.Program, nodes int, onFail func()) *program {
 	p := &program{key: key, dev: dev, module: lp.Module, packs: lp.Packs, results: lp.Results,
-		donors: lp.Donors, open: lp.Open, replicas: lp.Replicas && dev.Replicas() != nil, nodes: nodes, onFail: onFail}
+		donors: lp.Donors, open: lp.Open, joint: lp.Replicas && dev.Replicas() != nil || dev.Spans(), nodes: nodes, onFail: onFail}
 	p.refs.Store(1)
 	return p
 }
@@ -85,7 +86,7 @@ func (p *program) Executable() (*runtime.Executable, error) {
 }
 
 // Prompt reports that running the program waits for nothing. It implements runtime.Program.
-func (p *program) Prompt() bool { return p.compiled.Load() && !p.replicas }
+func (p *program) Prompt() bool { return p.compiled.Load() && !p.joint }
 
 func (p *program) compile() {
 	defer p.compiled.Store(true)
@@ -103,7 +104,7 @@ func (p *program) compile() {
 	}
 	start := time.Now()
 	uncached.Add(1)
-	p.exe, p.err = p.dev.Compile(p.module, p.params(), p.open, p.replicas)
+	p.exe, p.err = p.dev.Compile(p.module, p.params(), p.open, p.joint)
 	compileTime.Since(start)
 	if p.err != nil {
 		if p.onFail != nil {
@@ -118,7 +119,7 @@ func (p *program) compile() {
 
 // Cut implements runtime.Program.
 func (p *program) Cut() runtime.Cut {
-	if p.replicas {
+	if p.joint {
 		return nil // the other processes do not run it again
 	}
 	if c, ok := stablehlo.NewCut(p.module); ok {
@@ -176,7 +177,7 @@ func (p *program) settleShardings(roots []lazy.Root) {
 
 // assignment is the devices of the replicas, nil if there is one.
 func (p *program) assignment() []int {
-	if p.replicas {
+	if p.joint {
 		return p.dev.Replicas()
 	}
 	return nil
@@ -190,7 +191,7 @@ func (p *program) load(key string) *runtime.Executable {
 	data, err := p.disk.Get(key)
 	if err == nil {
 		var exe *runtime.Executable
-		if exe, err = p.dev.Load(data, p.params(), p.replicas); err == nil {
+		if exe, err = p.dev.Load(data, p.params(), p.joint); err == nil {
 			diskHits.Add(1)
 			return exe
 		}

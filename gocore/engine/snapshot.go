@@ -136,7 +136,7 @@ func (e *Engine) FetchSnapshot(id int64, i int, dst unsafe.Pointer, size int64) 
 	if b != nil {
 		defer b.Release()
 	}
-	return download(b, dst, size)
+	return e.download(b, dst, size)
 }
 
 // SnapshotAddress is where value i of a snapshot lies in host memory, to be read there until DropSnapshot; 0 where

@@ -15,17 +15,14 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/strided"
 )
 
-// UseSPMD makes one device, xla:0, of all devices of the process. From then on programs are partitioned
-// over them, and values have shardings. Tensors of xla:0 stay, on every device; those of another device
-// are an error. Calling it again does nothing.
+// UseSPMD makes one device, xla:0, of all devices of the job. From then on programs are partitioned over
+// them, and values have shardings; every process runs the same programs. Tensors of xla:0 stay, on every
+// device; those of another device are an error. Calling it again does nothing.
 func (e *Engine) UseSPMD() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.check(); err != nil || e.spmd() {
 		return err
-	}
-	if e.client.Job != nil {
-		return errs.New(errs.NotImpl, "use_spmd: SPMD is over the devices of one process, and this one is part of a job of %d", e.client.Job.Count)
 	}
 	e.drain()
 	for i := range e.DeviceCount() {
@@ -140,13 +137,21 @@ func (e *Engine) annotated(h alias.Handle, d dtype.DType, dims []int64, sh *shar
 	return c, sh.Check(e.ctx.Partitions, dims)
 }
 
-// place is Buffer.Place, without the lock.
+// place is Buffer.Place, without the lock. What is not whole in each process they lay out together.
 func (e *Engine) place(b *runtime.Buffer, s *shape.Shape, sh *sharding.Sharding) (*runtime.Buffer, error) {
 	b.Retain()
 	defer b.Release()
 	e.mu.Unlock()
 	defer e.mu.Lock()
-	return b.Place(b.Dev, s, sh)
+	if !b.Whole() && s == b.Shape {
+		return e.relaid(b, sh)
+	}
+	all, err := e.complete(b)
+	if err != nil {
+		return nil, err
+	}
+	defer all.Release()
+	return all.Place(b.Dev, s, sh)
 }
 
 // shardingOf is the sharding of a cell's value as far as it is known and not everywhere; nil otherwise.
@@ -220,18 +225,36 @@ func (e *Engine) sharded(h alias.Handle) (*runtime.Buffer, error) {
 	return b, nil
 }
 
-// Shards describes as JSON what each device holds of a storage's value, after a sync if it is pending.
+// lies is how the value of a storage lies on the devices. Where it is marked with a sharding that is known without a
+// sync.
+func (e *Engine) lies(h alias.Handle) (*shape.Shape, *sharding.Sharding, *runtime.Device, error) {
+	e.mu.Lock()
+	c, err := e.cell(h)
+	if err == nil && c.Sharding != nil && c.Shape != nil {
+		defer e.mu.Unlock()
+		return c.Shape, c.Sharding, e.at(c.Dev), nil
+	}
+	e.mu.Unlock()
+	b, err := e.sharded(h)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	defer b.Release()
+	return b.Shape, b.Sharding(), b.Dev, nil
+}
+
+// Shards describes as JSON what each device of this process holds of a storage's value, after a sync if that is
+// open.
 func (e *Engine) Shards(handle int64) (string, error) {
-	b, err := e.sharded(alias.Handle(handle))
+	s, sh, d, err := e.lies(alias.Handle(handle))
 	if err != nil {
 		return "", err
 	}
-	defer b.Release()
-	sh := b.Sharding()
-	shards := make([]shard, b.Dev.Partitions())
+	first, count := d.Local()
+	shards := make([]shard, count)
 	for k := range shards {
-		start, size := sh.Region(k, b.Shape.Dims)
-		shards[k] = shard{Device: k, Replica: sh.Replica(k), Start: start, Size: size}
+		start, size := sh.Region(first+k, s.Dims)
+		shards[k] = shard{Device: first + k, Replica: sh.Replica(first + k), Start: start, Size: size}
 	}
 	return marshal(shards), nil
 }
@@ -243,35 +266,26 @@ func (e *Engine) FetchShard(handle int64, device int, dst unsafe.Pointer) error 
 		return err
 	}
 	defer b.Release()
-	if device < 0 || device >= b.Dev.Partitions() {
-		return errs.New(errs.Index, "there is no device %d among %d", device, b.Dev.Partitions())
+	first, count := b.Dev.Local()
+	if device < first || device >= first+count {
+		return errs.New(errs.Index, "device %d is none of this process's, which are %d to %d", device, first, first+count-1)
 	}
-	return b.DownloadPart(device, dst)
+	return b.DownloadPart(device-first, dst)
 }
 
-// SetShards replaces what each device holds of a storage's value: sources are the addresses of dense
-// arrays, one a device, of the sizes that Shards gives.
+// SetShards replaces what each device of this process holds of a storage's value: sources are the addresses of
+// dense arrays, one a device, of the sizes that Shards gives.
 func (e *Engine) SetShards(handle int64, sources []unsafe.Pointer) error {
-	b, err := e.sharded(alias.Handle(handle))
+	s, sh, d, err := e.lies(alias.Handle(handle))
 	if err != nil {
 		return err
 	}
-	defer b.Release()
-	if len(sources) != b.Dev.Partitions() {
-		return errs.New(errs.Value, "%d shards for %d devices", len(sources), b.Dev.Partitions())
+	if _, count := d.Local(); len(sources) != count {
+		return errs.New(errs.Value, "%d shards for %d devices", len(sources), count)
 	}
-	to, err := b.Dev.UploadParts(sources, b.Shape, b.Sharding())
-	if err != nil {
-		return err
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if _, err := e.cell(alias.Handle(handle)); err != nil { // the storage died meanwhile
-		to.Release()
-		return err
-	}
-	e.store.SetDevice(e.store.Slot(alias.Handle(handle)), b.Shape, to)
-	return nil
+	return e.fill(alias.Handle(handle), s, func(*runtime.Device, *shape.Shape, *sharding.Sharding) (*runtime.Buffer, error) {
+		return d.UploadParts(sources, s, sh)
+	})
 }
 
 // AnnotateWords is Annotate as the bindings call it.

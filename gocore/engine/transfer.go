@@ -120,11 +120,11 @@ func (e *Engine) Fetch(h alias.Handle, dst unsafe.Pointer, size int64) error {
 	if b != nil {
 		defer b.Release()
 	}
-	return download(b, dst, size)
+	return e.download(b, dst, size)
 }
 
 // download copies a buffer, zeros for nil, to host memory of exactly its size.
-func download(b *runtime.Buffer, dst unsafe.Pointer, size int64) error {
+func (e *Engine) download(b *runtime.Buffer, dst unsafe.Pointer, size int64) error {
 	if b == nil {
 		clear(unsafe.Slice((*byte)(dst), size))
 		return nil
@@ -133,6 +133,11 @@ func download(b *runtime.Buffer, dst unsafe.Pointer, size int64) error {
 		return errs.New(errs.Runtime, "copying %s (%d bytes) to %d bytes of host memory", b.Shape, b.Shape.Bytes(), size)
 	}
 	start := time.Now()
+	b, err := e.complete(b)
+	if err != nil {
+		return err
+	}
+	defer b.Release()
 	if err := b.Download(dst, int(size)); err != nil {
 		return err
 	}

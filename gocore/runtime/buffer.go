@@ -30,10 +30,10 @@ type Buffer struct {
 	Origin Origin
 
 	sharding *sharding.Sharding // nil without SPMD
-	bytes    int64              // of all parts
+	bytes    int64              // of these parts
 	refs     atomic.Int32
 	state    atomic.Uint32 // bufPending …
-	parts    []pjrt.Buffer // by device; valid in bufReady
+	parts    []pjrt.Buffer // by device of this process; valid in bufReady
 	one      [1]pjrt.Buffer
 	err      error // valid in bufFailed and bufDead
 	wait     *sync.WaitGroup
@@ -151,10 +151,13 @@ func (b *Buffer) Err() error {
 	return nil
 }
 
-// source is the part that is all of the array, -1 if it takes several.
+// source is the part that is all of the array, -1 if it takes several, or one of another process.
 func (b *Buffer) source() int {
-	if b.sharding == nil {
+	switch {
+	case b.sharding == nil:
 		return 0
+	case b.Dev.Spans() && b.sharding.Kind == sharding.Maximal:
+		return -1
 	}
 	return b.sharding.Source()
 }

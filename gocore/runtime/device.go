@@ -21,10 +21,12 @@ type Device struct {
 	Index  int32
 	home   *Client
 	client *pjrt.Client
-	devs   []*pjrt.Device // the plugin's devices, in the order of the partitions
-	spmd   bool           // programs are partitioned over devs, and buffers have shardings
-	job    *Job           // the processes whose devices of the same index run replicas; nil: this one alone
-	peers  []int          // the plugin's numbers of those devices, by process
+	devs   []*pjrt.Device // the plugin's devices of this process, in the order of the partitions
+	spmd   bool           // programs are partitioned over ids, and buffers have shardings
+	ids    []int          // the plugin's numbers of the devices of all partitions, process by process
+	first  int            // the partition of devs[0]
+	job    *Job           // the processes whose devices run the same programs, or replicas of them; nil: this one alone
+	peers  []int          // without SPMD: the plugin's numbers of the devices of this index, by process
 
 	mu      sync.Mutex // guards queue and working
 	idle    *sync.Cond // on mu: the queue has become shorter
@@ -38,6 +40,9 @@ type Device struct {
 
 func newDevice(c *Client, index int, devs []*pjrt.Device, spmd bool) *Device {
 	d := &Device{Index: int32(index), home: c, client: c.PJRT, devs: devs, spmd: spmd}
+	for _, dev := range devs {
+		d.ids = append(d.ids, dev.ID())
+	}
 	d.idle = sync.NewCond(&d.mu)
 	for i := range d.ring {
 		d.ring[i] = make([]pjrt.Event, len(devs))
@@ -98,25 +103,38 @@ func (c *Client) join() error {
 	return nil
 }
 
-// Merge is the device that SPMD makes of all devices of the client.
-func (c *Client) Merge() *Device { return newDevice(c, 0, c.PJRT.AddressableDevices(), true) }
+// Merge is the device that SPMD makes of all devices of the client, those of other processes included.
+func (c *Client) Merge() *Device {
+	d := newDevice(c, 0, c.PJRT.AddressableDevices(), true)
+	if d.job = c.Job; d.job == nil {
+		return d
+	}
+	d.ids = nil
+	for p := range c.Job.Count {
+		for _, single := range c.Devices {
+			d.ids = append(d.ids, single.peers[p])
+		}
+	}
+	d.first = c.Job.Index * len(d.devs)
+	return d
+}
 
 // Partitions is the number of the plugin's devices behind an SPMD device; 0 without SPMD.
 func (d *Device) Partitions() int {
 	if d.spmd {
-		return len(d.devs)
+		return len(d.ids)
 	}
 	return 0
 }
 
-// IDs are the plugin's numbers of the devices.
-func (d *Device) IDs() []int {
-	ids := make([]int, len(d.devs))
-	for i, dev := range d.devs {
-		ids[i] = dev.ID()
-	}
-	return ids
-}
+// Local are the first of the partitions of an SPMD device that are devices of this process, and their number.
+func (d *Device) Local() (first, count int) { return d.first, len(d.devs) }
+
+// Spans reports that an SPMD device has partitions in other processes, which run all its programs too.
+func (d *Device) Spans() bool { return len(d.ids) > len(d.devs) }
+
+// IDs are the plugin's numbers of the devices, by partition.
+func (d *Device) IDs() []int { return d.ids }
 
 // Replicas are the plugin's numbers of the devices that run a replica each of a program in which processes
 // exchange data, this device among them, by process; nil if this process is alone.

@@ -130,11 +130,17 @@ func (j *Job) leave() {
 }
 
 // exchangesOf is what this process does of a program's collectives on a device, a stream for each group of
-// processes that it exchanges data with.
+// processes that it exchanges data with, or with SPMD of devices.
 func (j *Job) exchangesOf(d *Device, all []hlo.Collective) []rendezvous.Segment {
 	var segments []rendezvous.Segment
+	kind, members, first, count := "processes", j.Count, int64(j.Index), int64(1)
+	if d.spmd {
+		kind, members, first, count = "devices", len(d.ids), int64(d.first), int64(len(d.devs))
+	}
+	own := func(member int64) bool { return first <= member && member < first+count }
+	other := func(member int64) bool { return !own(member) }
 	add := func(with []int64, c hlo.Collective) {
-		name := fmt.Sprintf("the exchanges of %s among processes %s", d, strings.Trim(fmt.Sprint(with), "[]"))
+		name := fmt.Sprintf("the exchanges of %s among %s %s", d, kind, strings.Trim(fmt.Sprint(with), "[]"))
 		i := slices.IndexFunc(segments, func(s rendezvous.Segment) bool { return s.Stream == name })
 		if i < 0 {
 			i = len(segments)
@@ -144,7 +150,7 @@ func (j *Job) exchangesOf(d *Device, all []hlo.Collective) []rendezvous.Segment 
 			segments[i].Items = append(segments[i].Items, c.Kind+" of "+s)
 		}
 	}
-	everybody := make([]int64, j.Count)
+	everybody := make([]int64, members)
 	for i := range everybody {
 		everybody[i] = int64(i)
 	}
@@ -154,7 +160,7 @@ func (j *Job) exchangesOf(d *Device, all []hlo.Collective) []rendezvous.Segment 
 			groups = [][]int64{everybody}
 		}
 		for _, g := range groups {
-			if len(g) > 1 && slices.Contains(g, int64(j.Index)) && !(c.Kind == "collective-permute" && g[0] == g[1]) {
+			if slices.ContainsFunc(g, own) && slices.ContainsFunc(g, other) {
 				add(g, c)
 			}
 		}

@@ -25,9 +25,9 @@ type Executable struct {
 	free []*pjrt.Call
 	raw  []pjrt.Buffer // scratch of the launch that holds Device.run
 	outs []pjrt.Buffer
-	// replicas says that each process of the job runs a replica. exchanges is what this one exchanges with
-	// others, as far as the plugin shows its programs; told says that they know.
-	replicas  bool
+	// joint says that each process of the job runs a replica, or its partitions. exchanges is what this one
+	// exchanges with others, as far as the plugin shows its programs; told says that they know.
+	joint     bool
 	exchanges []rendezvous.Segment
 	told      bool
 }
@@ -36,12 +36,12 @@ type Executable struct {
 // result whether the compiler may choose its sharding, which matters with SPMD only; replicas says that
 // each process of the job runs a replica. It may take long.
 func (d *Device) Compile(module []byte, args int, open []bool, replicas bool) (*Executable, error) {
-	opts := pjrt.CompileOptions{DeviceAssignment: d.IDs()}
+	opts := pjrt.CompileOptions{DeviceAssignment: d.ids}
 	switch {
+	case len(d.ids) > 1:
+		opts.NumPartitions, opts.UseSPMD, opts.PropagateToOutputs = len(d.ids), true, open
 	case replicas:
 		opts.NumReplicas, opts.DeviceAssignment = len(d.peers), d.peers
-	case len(d.devs) > 1:
-		opts.NumPartitions, opts.UseSPMD, opts.PropagateToOutputs = len(d.devs), true, open
 	}
 	exe, err := d.client.Compile(module, "mlir", opts)
 	if err != nil {
@@ -90,9 +90,9 @@ func (d *Device) Load(serialized []byte, args int, replicas bool) (*Executable, 
 
 func (d *Device) load(exe *pjrt.Executable, args int, replicas bool) *Executable {
 	n := len(d.devs)
-	x := &Executable{dev: d, exe: exe, args: args, replicas: replicas,
+	x := &Executable{dev: d, exe: exe, args: args, joint: replicas || d.Spans(),
 		raw: make([]pjrt.Buffer, n*args), outs: make([]pjrt.Buffer, n*exe.NumOutputs())}
-	if replicas {
+	if x.joint {
 		if module, err := x.Module(); err == nil {
 			x.exchanges = d.job.exchangesOf(d, hlo.Collectives(module))
 		}
@@ -102,7 +102,7 @@ func (d *Device) load(exe *pjrt.Executable, args int, replicas bool) *Executable
 
 // Results is how the program's results are sharded, of an SPMD device.
 func (x *Executable) Results() ([]*sharding.Sharding, error) {
-	if len(x.dev.devs) == 1 {
+	if len(x.dev.ids) == 1 {
 		return slices.Repeat([]*sharding.Sharding{sharding.Everywhere}, x.exe.NumOutputs()), nil
 	}
 	module, err := x.Module()
@@ -313,7 +313,7 @@ func (d *Device) start(l *Launch, x *Executable) error {
 		}
 	}
 	_ = d.retire() // bounds the executions in flight; a failure belongs to the buffers of that one
-	if x.replicas {
+	if x.joint {
 		if err := d.job.enter(x); err != nil {
 			return err
 		}
@@ -332,7 +332,7 @@ func (d *Device) start(l *Launch, x *Executable) error {
 			o.parts[k] = x.outs[k*len(l.Outs)+i]
 		}
 	}
-	if x.replicas { // others decide how long it takes: callers who wait for the queue can be interrupted
+	if x.joint { // others decide how long it takes: callers who wait for the queue can be interrupted
 		if err := d.settleExchange(); err != nil {
 			return err
 		}

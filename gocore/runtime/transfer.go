@@ -13,23 +13,23 @@ import (
 )
 
 // Upload copies a dense array from host memory; the memory is free for other use when it returns. sh is
-// nil without SPMD; with it, each of the plugin's devices is sent its part and no more. The caller owns
+// nil without SPMD; with it, each device of this process is sent its part and no more. The caller owns
 // the reference of the result.
 func (d *Device) Upload(src unsafe.Pointer, s *shape.Shape, sh *sharding.Sharding) (*Buffer, error) {
 	return d.upload(s, sh, func(b *Buffer, k int) error {
 		if sh == nil {
 			return b.send(k, src, s.Dims)
 		}
-		start, size := sh.Region(k, s.Dims)
+		start, size := sh.Region(d.first+k, s.Dims)
 		return b.sendBlock(k, block{src, s.Dims, start}, size)
 	})
 }
 
-// UploadParts is Upload of parts that lie apart: parts[k] is the dense array of what device k holds, with
+// UploadParts is Upload of parts that lie apart: parts[k] is the dense array of what this process's device k holds, with
 // nothing for what reaches past the end of the whole.
 func (d *Device) UploadParts(parts []unsafe.Pointer, s *shape.Shape, sh *sharding.Sharding) (*Buffer, error) {
 	return d.upload(s, sh, func(b *Buffer, k int) error {
-		_, size := sh.Region(k, s.Dims)
+		_, size := sh.Region(d.first+k, s.Dims)
 		return b.sendBlock(k, block{parts[k], size, make([]int64, len(size))}, size)
 	})
 }
@@ -103,7 +103,12 @@ func (b *Buffer) sendBlock(k int, from block, size []int64) error {
 // plugin, as a copy in Go holds up its garbage collector.
 const inPlace = 1 << 20
 
-// Download waits for the buffer and copies it, dense and row-major, to size bytes of host memory.
+// Whole reports that each process has all of the array: it can be downloaded, and placed otherwise, by each alone.
+func (b *Buffer) Whole() bool {
+	return !b.Dev.Spans() || b.sharding.Whole(len(b.parts))
+}
+
+// Download waits for the buffer, which must be Whole, and copies it, dense and row-major, to size bytes of host memory.
 func (b *Buffer) Download(dst unsafe.Pointer, size int) error {
 	if err := b.Await(); err != nil {
 		return err
@@ -119,14 +124,9 @@ func (b *Buffer) Download(dst unsafe.Pointer, size int) error {
 	if source := b.source(); source >= 0 {
 		return b.receive([]int{source}, []unsafe.Pointer{dst}, size)
 	}
-	var devices []int
-	for k := range b.parts {
-		if b.sharding.Replica(k) == 0 {
-			devices = append(devices, k)
-		}
-	}
-	return b.receiveBlocks(devices, func(k int) (block, []int64) {
-		start, size := b.sharding.Region(k, b.Shape.Dims)
+	first := b.Dev.first
+	return b.receiveBlocks(b.sharding.Holders(first, len(b.parts)), func(k int) (block, []int64) {
+		start, size := b.sharding.Region(first+k, b.Shape.Dims)
 		return block{dst, b.Shape.Dims, start}, size
 	})
 }
@@ -143,13 +143,13 @@ func (b *Buffer) read(dst unsafe.Pointer, size int) (done bool, err error) {
 	return true, nil
 }
 
-// DownloadPart waits for the buffer and copies what device k holds of the array to dense host memory.
+// DownloadPart waits for the buffer and copies what this process's device k holds of the array to dense host memory.
 func (b *Buffer) DownloadPart(k int, dst unsafe.Pointer) error {
 	if err := b.Await(); err != nil {
 		return err
 	}
 	return b.receiveBlocks([]int{k}, func(k int) (block, []int64) {
-		_, size := b.sharding.Region(k, b.Shape.Dims)
+		_, size := b.sharding.Region(b.Dev.first+k, b.Shape.Dims)
 		return block{dst, size, make([]int64, len(size))}, size
 	})
 }

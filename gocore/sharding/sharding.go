@@ -218,6 +218,34 @@ func (s *Sharding) Replica(device int) int {
 	return device
 }
 
+// Holders are of count devices from first on, as numbers from 0, one for each part of an array that they hold.
+func (s *Sharding) Holders(first, count int) []int {
+	var found []int
+	seen := make(map[int64]bool)
+	for k := range count {
+		if tile := s.place[first+k] / s.Copies; !seen[tile] {
+			seen[tile] = true
+			found = append(found, k)
+		}
+	}
+	return found
+}
+
+// Whole reports that all of an array is among each count devices: the first ones, the next ones, and so on.
+func (s *Sharding) Whole(count int) bool {
+	switch s.Kind {
+	case Maximal:
+		return false
+	case Tiled:
+		for first := 0; first < len(s.Devices); first += count {
+			if int64(len(s.Holders(first, count))) != product(s.Tiles) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // Source is the device to read all of an array from, -1 if it takes several.
 func (s *Sharding) Source() int {
 	switch s.Kind {

@@ -243,7 +243,7 @@ class NativeCore:
     # ---- SPMD ----
 
     def use_spmd(self) -> None:
-        """Make one device of all devices of the process."""
+        """Make one device of all devices of all processes."""
         self.open()
         call(_raw.bindings_UseSPMD)
 
@@ -256,9 +256,9 @@ class NativeCore:
         dims = array.array("q", sizes)
         call(_raw.bindings_Annotate, handle, scalar_type, dims.buffer_info()[0], len(dims), sharding)
 
-    def shards(self, handle: int) -> list[dict[str, Any]]:
-        """Return what each device holds of the value of a storage: device, replica, start, size."""
-        while not call(_raw.bindings_Ready, handle, _SLICE):
+    def shards(self, handle: int, wait: bool = True) -> list[dict[str, Any]]:
+        """Return what each device of this process holds of the value of a storage: device, replica, start, size."""
+        while wait and not call(_raw.bindings_Ready, handle, _SLICE):
             pass
         return list(json.loads(call(_raw.bindings_Shards, handle)))
 

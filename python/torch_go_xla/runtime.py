@@ -29,9 +29,10 @@ def is_bf16_supported() -> bool:
 
 
 def use_spmd(auto: bool = False) -> None:
-    """Make one device, ``xla:0``, of all devices of the process, over which tensors and programs are sharded.
+    """Make one device, ``xla:0``, of all devices of all processes, over which tensors and programs are sharded.
 
-    Call it before there are tensors on other devices; those on ``xla:0`` stay. NotImplementedError for ``auto``.
+    Call it before there are tensors on other devices; those on ``xla:0`` stay. Every process runs the same program on
+    the same values, of which its devices hold their shards. NotImplementedError for ``auto``.
     """
     if auto:
         raise NotImplementedError("automatic sharding is not supported: annotate tensors by hand")
@@ -45,12 +46,12 @@ def is_spmd() -> bool:
 
 def global_runtime_device_count() -> int:
     """Return the number of devices of all processes."""
-    return (_native.partitions() or _native.device_count()) * world_size()
+    return _native.partitions() or _native.device_count() * world_size()
 
 
 def addressable_runtime_device_count() -> int:
     """Return the number of devices of this process."""
-    return _native.partitions() or _native.device_count()
+    return global_runtime_device_count() // world_size()
 
 
 def global_device_count() -> int:

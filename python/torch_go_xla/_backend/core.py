@@ -84,7 +84,7 @@ class Core(Protocol):
     def annotate(self, handle: int, scalar_type: int, sizes: Sequence[int], sharding: str) -> None:
         """Give the value of a storage a sharding; "" takes it away."""
 
-    def shards(self, handle: int) -> list[dict[str, Any]]:
+    def shards(self, handle: int, wait: bool = True) -> list[dict[str, Any]]:
         """Return what each device holds of the value of a storage: device, replica, start, size."""
 
     def fetch_shard(self, handle: int, device: int, address: int) -> None:

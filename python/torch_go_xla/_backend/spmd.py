@@ -1,4 +1,4 @@
-"""SPMD: one program on all devices of the process, and where the values of tensors lie on them.
+"""SPMD: one program on all devices of all processes, and where the values of tensors lie on them.
 
 A tensor has one value, the global one. Its *sharding*, a text in GSPMD's form, says what each device holds of it::
 
@@ -39,7 +39,7 @@ class Shard:
 
 
 def use_spmd() -> None:
-    """Make one device, ``xla:0``, of all devices of the process.
+    """Make one device, ``xla:0``, of all devices of all processes.
 
     Tensors of ``xla:0`` stay, on every device. RuntimeError if there are tensors on another device. Calling it again
     does nothing.
@@ -54,7 +54,7 @@ def is_spmd() -> bool:
 
 
 def num_devices() -> int:
-    """Return the number of devices of the process, with SPMD or without."""
+    """Return the number of devices: of the process, with SPMD of all processes."""
     return native().partitions() or native().device_count()
 
 
@@ -125,7 +125,7 @@ def _state(t: torch.Tensor) -> dict[str, Any] | None:
 
 
 def shards(t: torch.Tensor) -> list[Shard]:
-    """Return what each device holds of a tensor, after a sync; RuntimeError without SPMD."""
+    """Return what each device of this process holds of a tensor, after a sync; RuntimeError without SPMD."""
     t = resolved(_checked(t).detach())
     if _state(t) is None:
         t = t.clone(memory_format=torch.contiguous_format)
@@ -142,14 +142,20 @@ def shards(t: torch.Tensor) -> list[Shard]:
     return result
 
 
+def regions(t: torch.Tensor) -> list[tuple[slice, ...]]:
+    """Return the part of a tensor, marked with a sharding, that each device of this process holds, without a sync."""
+    found = native().shards(native().fast.handle(_checked(t).detach()), wait=False)
+    return [tuple(slice(a, a + n) for a, n in zip(s["start"], s["size"], strict=True)) for s in found]
+
+
 def bytes_held(t: torch.Tensor) -> list[int]:
-    """Return how many bytes of a tensor's storage each device holds, after a sync; RuntimeError without SPMD."""
+    """Return how many bytes of a tensor's storage each device of this process holds; see `shards`."""
     t = resolved(_checked(t).detach())
     return [math.prod(s["size"]) * t.element_size() for s in native().shards(native().fast.handle(t))]
 
 
 def set_shards_(t: torch.Tensor, local: Sequence[torch.Tensor]) -> None:
-    """Replace what each device holds of a tensor, which keeps its sharding; each device is sent its own shard.
+    """Replace what each device of this process holds of a tensor, which keeps its sharding; each is sent its shard.
 
     ValueError if there is not one shard a device, or one has other sizes than `shards` gives.
     """
@@ -210,8 +216,9 @@ def any_manual(tree: Any) -> bool:
 # ---- collectives on local values ----
 #
 # `groups` lists the devices that exchange values with each other, every device in one of the groups, all groups of one
-# size. `op` is sum, avg, product, min, max, or of integers and bools band, bor, bxor. Results are manual. ValueError for groups
-# or an op that cannot be; RuntimeError for sizes that do not divide.
+# size. `op` is sum, avg, product, min, max, or of integers and bools band, bor or bxor. Results are manual tensors.
+# ValueError for groups or an op that cannot be; RuntimeError for a type that an op is not for, and for sizes that do
+# not divide.
 
 
 def _flat(groups: Sequence[Sequence[int]]) -> tuple[list[int], int]:

@@ -95,8 +95,8 @@ class XlaBackend(Backend):
         job, rank, size = _job.current(), self.rank(), self.size()
         if self._ranks[rank] != job.rank or size > job.world_size:
             raise RuntimeError(
-                f"process {job.rank} of a job of {job.world_size} cannot be rank {self._ranks[rank]} of a process group "
-                f"of {size}: RANK and WORLD_SIZE must be set before the first xla tensor"
+                f"process {job.rank} of a job of {job.world_size} cannot be rank {self._ranks[rank]} of a process "
+                f"group of {size}: RANK and WORLD_SIZE must be set before the first xla tensor"
             )
         return Members(self._ranks)
 

@@ -22,7 +22,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ... import _XLAC, runtime
 from ..._backend import spmd
-from ..._backend.op_sharding import ShardingType
+from ..._backend.op_sharding import OpSharding, ShardingType
 from ..._backend.storage import is_saved_as_cpu
 from ..tensor._dtensor import XlaDTensor, make_spec
 from .mesh import Mesh, PartitionSpec
@@ -178,11 +178,15 @@ class XLAShardedTensor(XlaDTensor):
         number = _XLAC._get_xla_sharding_type(self.global_tensor)
         return None if number is None else ShardingType(number)
 
+    def _shard_sizes(self) -> list[int]:
+        tiles = OpSharding.parse(self.sharding_spec or "{replicated}").tiles or (1,) * self.dim()
+        return [-(-n // k) for n, k in zip(self.shape, tiles, strict=True)]
+
     @property
     def local_shards(self) -> list[XLAShard]:
-        """What each device holds, as copies on the CPU; computes the tensor."""
+        """What each device of this process holds, as copies on the CPU; computes the tensor."""
         found = spmd.shards(self.global_tensor)
-        sizes = [max(s.data.size(d) for s in found) for d in range(self.dim())]
+        sizes = self._shard_sizes()
         whole = self.sharding_type in (None, ShardingType.REPLICATED)
         result = []
         for s in found:
@@ -209,7 +213,7 @@ class XLAShardedTensor(XlaDTensor):
         given = {int(s.shard_device.rsplit(":", 1)[1]): s for s in shards}
         if sorted(given) != [s.device for s in held] or len(shards) != len(held):
             raise RuntimeError(f"load_local_shards_: one shard for each of {len(held)} devices is needed")
-        sizes = torch.Size(max(s.data.size(d) for s in held) for d in range(self.dim()))
+        sizes = torch.Size(self._shard_sizes())
         for device, shard in given.items():
             if shard.data.shape != sizes:
                 raise RuntimeError(

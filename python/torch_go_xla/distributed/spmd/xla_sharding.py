@@ -204,7 +204,8 @@ class ShardingSpec:
     def send(self, t: torch.Tensor, device: Any) -> torch.Tensor:
         """Return a CPU tensor on the devices, each of which is sent its shard alone.
 
-        RuntimeError with ``minibatch`` for a batch that the devices cannot share evenly.
+        With ``minibatch``, in several processes, the tensor is this one's rows of the whole. RuntimeError for a batch
+        that the devices cannot share evenly, and where a device of this process holds rows of another's.
         """
         sharding = self.xla_spec(t)
         if sharding is None:
@@ -215,6 +216,25 @@ class ShardingSpec:
                 "When minibatch is configured, the per-host batch size must be divisible by local runtime device "
                 f"count. Per host input data shape = {t.size()}, local_runtime_device_count = {count}"
             )
+        if self.minibatch and t.dim() and runtime.process_count() > 1:
+            return self._send_rows(t, device, str(sharding))
         placed = torch.empty_like(t, device=device)
         spmd.annotate_(placed, str(sharding))
         return placed.copy_(t)
+
+    @staticmethod
+    def _send_rows(t: torch.Tensor, device: Any, sharding: str) -> torch.Tensor:
+        rows, first = t.size(0), t.size(0) * runtime.process_index()
+        placed = torch.empty(rows * runtime.process_count(), *t.shape[1:], dtype=t.dtype, device=device)
+        spmd.annotate_(placed, sharding)
+        parts = []
+        for index in spmd.regions(placed):
+            start, stop = index[0].start - first, index[0].stop - first
+            if start < 0 or stop > rows:
+                raise RuntimeError(
+                    f"minibatch: a device of process {runtime.process_index()} holds rows {index[0].start} to "
+                    f"{index[0].stop} of the batch, the process has {first} to {first + rows}"
+                )
+            parts.append(t[(slice(start, stop), *index[1:])])
+        spmd.set_shards_(placed, parts)
+        return placed

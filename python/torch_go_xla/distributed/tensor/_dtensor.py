@@ -17,6 +17,7 @@ from torch.distributed.tensor.placement_types import Placement, Replicate
 from torch.utils._python_dispatch import return_and_correct_aliasing
 from torch.utils._pytree import tree_map_only
 
+from ... import _job
 from ..._backend import spmd
 from ..._backend.storage import is_saved_as_cpu
 from . import _layout
@@ -147,12 +148,17 @@ class XlaDTensor(DTensor):
         spec = DTensorSpec(inner_tensors["device_mesh"], placements, tensor_meta=meta, shard_order=order)
         return XlaDTensor(inner_tensors["_local_tensor"], spec, requires_grad=requires_grad)
 
-    # torch.distributed.checkpoint: this process owns all of the tensor.
+    # torch.distributed.checkpoint: this process reads and writes all of the tensor.
 
     def __create_write_items__(self, fqn: str, object: Any) -> list[Any]:
         from torch.distributed.checkpoint.planner_helpers import _create_write_item_for_tensor
 
         self._raise_if_contains_partial_placements()
+        if _job.current().world_size > 1:
+            raise NotImplementedError(
+                "torch.distributed.checkpoint cannot write a tensor that lies on the devices of several processes; "
+                "xm.save can"
+            )
         return [_create_write_item_for_tensor(fqn, self._local_tensor)]
 
     def __create_chunk_list__(self) -> list[ChunkStorageMetadata]:

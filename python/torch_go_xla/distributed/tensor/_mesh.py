@@ -17,7 +17,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class XlaDeviceMesh(DeviceMesh):
-    """A mesh of this process's devices; rank r is device r.
+    """A mesh of the devices of SPMD; rank r is device r.
 
     The process stands at the mesh's first device: that is its rank and its coordinate. Making one turns SPMD on.
 
@@ -108,7 +108,7 @@ def parallel_ranks(mesh: DeviceMesh) -> torch.Tensor:
 
 
 def install() -> None:
-    """Let ``DeviceMesh("xla", ...)`` make an `XlaDeviceMesh`, in a job an `XlaProcessMesh`."""
+    """Let ``DeviceMesh("xla", ...)`` make an `XlaDeviceMesh`, in a job without SPMD an `XlaProcessMesh`."""
 
     @functools.wraps(DeviceMesh.__new__)
     def new(cls: type, *args: Any, **kwargs: Any) -> DeviceMesh:
@@ -117,7 +117,7 @@ def install() -> None:
             from . import _hooks
 
             _hooks.install()
-            cls = XlaProcessMesh if _job.current().world_size > 1 else XlaDeviceMesh
+            cls = XlaProcessMesh if _job.current().world_size > 1 and not spmd.is_spmd() else XlaDeviceMesh
         return object.__new__(cls)
 
     DeviceMesh.__new__ = new  # type: ignore[method-assign, assignment]
