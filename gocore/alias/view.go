@@ -271,9 +271,8 @@ func (t *Trace) step(x ir.ID, st *strided.Step) ir.ID {
 	if st.Kind == strided.Empty || g.At(x).Op == ir.OpZeros {
 		return t.Zeros(d, st.Dims)
 	}
-	if st.Kind == strided.Slice && unit(st.Strides) && t.stored(x) {
-		one := [1]ir.ID{x}
-		return t.dynamic(ir.OpDynamicSlice, one[:], st.Starts, st.Dims, shape.Of(d, st.Dims))
+	if st.Kind == strided.Slice && t.stored(x) {
+		return t.taken(x, st)
 	}
 	w := t.begin()
 	w.tensor()
@@ -308,15 +307,21 @@ func (t *Trace) step(x ir.ID, st *strided.Step) ir.ID {
 	return g.Add(op, in[:], *w, shape.Of(d, st.Dims), 0)
 }
 
-// stored reports that x is a buffer, or one seen with other dimensions. What part of it a program takes
-// is often what changes from step to step (a batch of a data set, a position of a cache), so that the
-// starts become arguments of the program; of a computed value they stay part of it.
+// stored reports that x is a buffer, one seen with other dimensions, or one that parts have been written to.
+// What part of it a program takes is often what changes from step to step (a batch of a data set, a position
+// of a cache), so that the starts become arguments of the program; of a computed value they stay part of it.
 func (t *Trace) stored(x ir.ID) bool {
 	g := &t.Graph
-	for g.At(x).Op == ir.OpReshape {
-		x = g.In(x)[0]
+	for {
+		switch g.At(x).Op {
+		case ir.OpData:
+			return true
+		case ir.OpReshape, ir.OpDynamicUpdate, ir.OpUpdateStrided:
+			x = g.In(x)[0]
+		default:
+			return false
+		}
 	}
-	return g.At(x).Op == ir.OpData
 }
 
 func unit(strides []int64) bool {
@@ -326,6 +331,29 @@ func unit(strides []int64) bool {
 		}
 	}
 	return true
+}
+
+// taken is a slice of a stored value: what lies between its first element and its last, at starts that are
+// arguments, and of that each element that the strides reach.
+func (t *Trace) taken(x ir.ID, st *strided.Step) ir.ID {
+	g := &t.Graph
+	d := g.Shape(x).DType
+	in := [1]ir.ID{x}
+	if unit(st.Strides) {
+		return t.dynamic(ir.OpDynamicSlice, in[:], st.Starts, st.Dims, shape.Of(d, st.Dims))
+	}
+	var scratch [2][16]int64
+	window, none := scratch[0][:0], scratch[1][:0]
+	for i, n := range st.Dims {
+		window, none = append(window, (n-1)*st.Strides[i]+1), append(none, 0)
+	}
+	in[0] = t.dynamic(ir.OpDynamicSlice, in[:], st.Starts, window, shape.Of(d, window))
+	w := t.begin()
+	w.tensor()
+	w.ints(none)
+	w.ints(window)
+	w.ints(st.Strides)
+	return g.Add(ir.OpSlice, in[:], *w, shape.Of(d, st.Dims), 0)
 }
 
 // dynamic records a slice or an update whose starts are numbers: arguments along the dimensions that the

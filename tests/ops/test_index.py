@@ -5,6 +5,10 @@ import torch
 import torch.nn.functional as F
 from cpu_reference import Batch, check_errors, check_opinfo, fallbacks
 
+import torch_go_xla
+import torch_go_xla.debug.metrics as metrics
+from torch_go_xla.debug import compilations
+
 TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.bool, torch.complex64)
 
 OPS = """
@@ -89,6 +93,34 @@ def test_index_forms():
 
         batch.add(f"{label}, written", write, x, form)
     batch.check()
+
+
+def _reads(x, i):
+    parts = [x[i], x[-1 - i], x[:, i], x[i, ::2], x[i : i + 3], x[i : i + 5 : 2], x[..., i], x[None, i], x[[i, 0]]]
+    parts += [x[i, i + 1], x.select(1, i), x.narrow(0, i, 2), x.unbind(0)[i], x[i].reshape(2, 3).t()]
+    return [2 * part for part in parts] + [x.index_select(0, torch.tensor([i], device=x.device))]
+
+
+def _writes(x, i):
+    x[i] = 1.5
+    x[i, ::2] = 2.5
+    x[i : i + 2, 3:] = x[0, 3:] * 3
+    x[:, i].add_(4.5)
+    return [x]
+
+
+@pytest.mark.parametrize("use", [_reads, _writes])
+def test_python_indices_compile_once(use):
+    x = torch.arange(48.0).reshape(8, 6)
+    y = x.to("xla")
+    torch_go_xla.sync()
+    before = metrics.counter_value("UncachedCompile") or 0
+    for i in range(1, 4):
+        want, got = use(x, i), use(y, i)
+        torch_go_xla.sync()
+        for a, b in zip(want, got, strict=True):
+            torch.testing.assert_close(b.cpu(), a, rtol=0, atol=0)
+    assert (metrics.counter_value("UncachedCompile") or 0) - before == 1, compilations.explain()
 
 
 def test_index_put():
