@@ -89,6 +89,7 @@ _KNOWN: list[tuple[str, str, str, str, str]] = [
     ("chalf", "*", "*", "all", _CHALF),
     ("complex", "*", "float16", "all", _CHALF),
     ("polar", "*", "float16", "all", _CHALF),
+    ("view_as_complex", "*", "float16", "all", _CHALF),
     ("linalg_eig", "*", "*", "all", _LAPACK),
     ("linalg_eigvals", "*", "*", "all", _LAPACK),
     ("linalg_ldl_*", "*", "*", "all", _LAPACK),
@@ -104,6 +105,9 @@ _KNOWN: list[tuple[str, str, str, str, str]] = [
     ("narrow_copy", "errors", "*", "all", "an IndexError as of all ops, where the CPU's kernel fails an assertion"),
     ("kthvalue", "*", "*", "some", _TIES),
     ("mode", "*", "*", "some", _TIES),
+    ("matrix_exp", "backward", "*float16", "some", "some of the CPU's own gradients are not finite in half types"),
+    ("nextafter", "backward", "bfloat16", "some", "XLA:CPU takes numbers below the normal ones for zero"),
+    ("nn_functional_linear_cross_entropy_chunked_*", "*", "*float16", "some", "torch accumulates by the device"),
 ]
 
 
