@@ -2,8 +2,8 @@
 
 A case is a function of the subject and of whether it shall be quick. It returns a function that does the work of
 one sample, waits for it, and leaves everything as it was, and the number of units in that work. `SPECS` says in
-what unit a time is printed and how many samples are wanted. Cases with ``fresh`` need a new process per sample. The
-work of a case in MB returns its figure itself.
+what unit a time is printed, how many samples are wanted, and what this project shall reach. Cases with ``fresh``
+need a new process per sample. The work of a case in MB returns its figure itself.
 """
 
 from __future__ import annotations
@@ -22,6 +22,23 @@ Case = Callable[[Subject, bool], Sample]
 
 
 @dataclass(frozen=True)
+class Target:
+    """What the project's figure shall be at most: so many units, times a peer's figure, or more than it."""
+
+    limit: float
+    of: str = ""  # a subject, or `BEST` of all the others; empty: none
+    more: bool = False  # the peer's figure and so many units
+
+    def __str__(self) -> str:
+        if not self.of:
+            return f"≤ {self.limit:g}"
+        return f"≤ {self.of} + {self.limit:g}" if self.more else f"≤ {self.limit:g} × {self.of}"
+
+
+BEST = "the best peer"
+
+
+@dataclass(frozen=True)
 class Spec:
     """How a case is measured and printed."""
 
@@ -29,30 +46,53 @@ class Spec:
     unit: str  # us, ms, s or MB
     samples: int
     quick_samples: int
+    targets: tuple[Target, ...] = ()
     fresh: bool = False
+    warm: bool = False  # of programs that another process has left in the peer's cache on disk
 
+
+_EAGER, _JAX = Target(1.0, "torch"), Target(1.0, "jax")
 
 SPECS = {
-    "import": Spec("import of the package", "s", 7, 1, fresh=True),
-    "first-step": Spec("first training step of an MLP, from the model on the CPU to the loss", "s", 5, 1, fresh=True),
-    "trace-add": Spec("recording: x = x + 1 on 2x2, per op", "us", 15, 5),
-    "trace-mixed": Spec("recording: eight different ops, per op", "us", 15, 5),
-    "trace-inplace": Spec("recording: x.add_(1), per op", "us", 15, 5),
-    "trace-view": Spec("recording: x[0].add_(1), per op of two", "us", 15, 5),
-    "cached-10": Spec("step of 10 small ops, compiled before", "us", 15, 5),
+    "import": Spec("import of the package", "s", 7, 1, (Target(0.4, "torch", more=True),), fresh=True),
+    "first-step": Spec(
+        "first training step of a GPT, from the model on the CPU to the loss", "s", 3, 1, (_JAX,), fresh=True
+    ),
+    "first-step-warm": Spec(
+        "the same with its programs in the cache on disk", "s", 3, 1, (Target(0.5),), fresh=True, warm=True
+    ),
+    "trace-add": Spec("recording: x = x + 1 on 2x2, per op", "us", 15, 5, (Target(2.2), Target(0.2, "torch_xla"))),
+    "trace-mixed": Spec("recording: eight different ops, per op", "us", 15, 5, (Target(0.35, "torch_xla"),)),
+    "trace-inplace": Spec("recording: x.add_(1), per op", "us", 15, 5, (Target(0.1, "torch_xla"),)),
+    "trace-view": Spec("recording: x[0].add_(1), per op of two", "us", 15, 5, (Target(0.15, "torch_xla"),)),
+    "cached-10": Spec("step of 10 small ops, compiled before", "us", 15, 5, (Target(40),)),
     "cached-100": Spec("step of 100 small ops, compiled before", "us", 15, 5),
-    "cached-1000": Spec("step of 1000 small ops, compiled before", "us", 11, 3),
-    "mlp": Spec("training step of an MLP", "ms", 11, 3),
-    "gpt": Spec("training step of a GPT, 8 x 128 words (quick: 2 x 32)", "ms", 7, 3),
-    "resnet": Spec("training step of a ResNet-18, 32 images (quick: 4)", "ms", 5, 2),
-    "save": Spec("saving 200 MB", "ms", 9, 3),
-    "save-memory": Spec("peak of host memory while saving 200 MB, beyond what was used before", "MB", 5, 1),
-    "to-device": Spec("256 MB to the device", "ms", 11, 3),
-    "to-host": Spec("256 MB from the device", "ms", 11, 3),
-    "item": Spec(".item() of a computed value", "us", 15, 5),
-    "scalar": Spec("torch.tensor(1.0) to the device", "us", 15, 5),
-    "matmul": Spec("matrix product, 2048 x 2048 (quick: 1024)", "ms", 15, 5),
-    "fused": Spec("8 elementwise ops on 64 M numbers (quick: 8 M)", "ms", 9, 3),
+    "cached-1000": Spec("step of 1000 small ops, compiled before", "us", 11, 3, (Target(0.35, "torch_xla"),)),
+    "compiled-10": Spec("step of 10 small ops under compile", "us", 15, 5),
+    "compiled-100": Spec("step of 100 small ops under compile", "us", 15, 5),
+    "compiled-1000": Spec("step of 1000 small ops under compile", "us", 11, 3, (_JAX,)),
+    "mlp": Spec("training step of an MLP", "ms", 11, 3, (_EAGER,)),
+    "mlp-compiled": Spec("training step of an MLP under compile", "ms", 11, 3, (Target(1.0, BEST),)),
+    "gpt": Spec(
+        "training step of a GPT, 8 x 128 words (quick: 2 x 32)", "ms", 7, 3, (Target(0.8, "torch_xla"), _EAGER)
+    ),
+    "gpt-compiled": Spec("training step of the GPT under compile", "ms", 7, 3),
+    "resnet": Spec(
+        "training step of a ResNet-18, 32 images (quick: 4)", "ms", 5, 2, (Target(0.7, "torch_xla"), _EAGER)
+    ),
+    "resnet-compiled": Spec("training step of the ResNet-18 under compile", "ms", 5, 2),
+    "gpt-memory": Spec("peak of memory of a process that trains the GPT", "MB", 3, 1, (_EAGER,), fresh=True),
+    "resnet-memory": Spec("peak of memory of a process that trains the ResNet-18", "MB", 3, 1, (_EAGER,), fresh=True),
+    "save": Spec("saving 200 MB", "ms", 9, 3, (Target(1.1, "torch"),)),
+    "save-memory": Spec("peak of host memory while saving 200 MB, beyond what was used before", "MB", 5, 1, (Target(8),)),
+    "to-device": Spec("256 MB to the device", "ms", 11, 3, (_EAGER,)),
+    "to-host": Spec("256 MB from the device", "ms", 11, 3, (_EAGER,)),
+    "to-device-memory": Spec("peak of memory of 256 MB to the device, beyond the result", "MB", 5, 1, (Target(0),)),
+    "to-host-memory": Spec("peak of memory of 256 MB from the device, beyond the result", "MB", 5, 1, (Target(0),)),
+    "item": Spec(".item() of a computed value", "us", 15, 5, (Target(5),)),
+    "scalar": Spec("torch.tensor(1.0) to the device", "us", 15, 5, (Target(5),)),
+    "matmul": Spec("matrix product, 2048 x 2048 (quick: 1024)", "ms", 15, 5, (_EAGER,)),
+    "fused": Spec("8 elementwise ops on 64 M numbers (quick: 8 M)", "ms", 9, 3, (_JAX,)),
 }
 
 
@@ -148,7 +188,35 @@ def cached(n: int) -> Case:
     return case
 
 
-def _step(s: Subject, name: str, quick: bool) -> Callable[[], Any]:
+def compiled(n: int) -> Case:
+    """Return the case of a function of n ops that is compiled by name, pipelined."""
+
+    def case(s: Subject, quick: bool) -> Sample:
+        import torch
+
+        def body(x: Any, scale: Any, shift: Any) -> Any:
+            for _ in range(n // 2):
+                x = x * scale
+                x = x + shift
+            return x
+
+        step = s.compile(body)
+        scale, shift = (torch.full((4,), v, device=s.device) for v in (1.0001, 0.5))
+        steps = 30 if quick else 200
+
+        def sample() -> None:
+            x = torch.zeros(4, device=s.device)
+            for _ in range(steps):
+                x = step(x, scale, shift)
+            s.wait(x)
+
+        sample()
+        return sample, steps
+
+    return case
+
+
+def _step(s: Subject, name: str, quick: bool, compile: bool = False) -> Callable[[], Any]:
     """Return a function that takes a training step and returns the loss."""
     import torch
     import torch.nn.functional as F
@@ -160,23 +228,31 @@ def _step(s: Subject, name: str, quick: bool) -> Callable[[], Any]:
     model.to(s.device)
     x, y = x.to(s.device), y.to(s.device)
     optimizer = make(model.parameters())
+    forward = s.compile_module(model) if compile else model
 
     def step() -> Any:
         optimizer.zero_grad()
-        loss = F.cross_entropy(model(x), y)
+        loss = F.cross_entropy(forward(x), y)
         loss.backward()
         optimizer.step()
-        s.sync()
         return loss.detach()
 
-    return step
+    if compile:
+        return s.compile_step(step)
+
+    def synced() -> Any:
+        loss = step()
+        s.sync()
+        return loss
+
+    return synced
 
 
-def training(name: str, steps: int, quick_steps: int) -> Case:
+def training(name: str, steps: int, quick_steps: int, compile: bool = False) -> Case:
     """Return the case of training a model, pipelined."""
 
     def case(s: Subject, quick: bool) -> Sample:
-        step = _step(s, name, quick)
+        step = _step(s, name, quick, compile)
         n = quick_steps if quick else steps
 
         def sample() -> None:
@@ -193,8 +269,23 @@ def training(name: str, steps: int, quick_steps: int) -> Case:
 
 
 def first_step(s: Subject, quick: bool) -> Sample:
-    """Move an MLP to the device, take one step, read the loss."""
-    return lambda: _step(s, "mlp", quick)().item(), 1
+    """Move a GPT to the device, take one step, read the loss."""
+    return lambda: _step(s, "gpt", quick, compile=not s.lazy)().item(), 1
+
+
+def training_memory(name: str) -> Case:
+    """Return the case of the resident memory of a process at its peak while it takes four steps."""
+
+    def case(s: Subject, quick: bool) -> Sample:
+        def sample() -> float:
+            step = _step(s, name, quick, compile=not s.lazy)
+            for _ in range(4):
+                step().item()
+            return status("VmHWM")
+
+        return sample, 1
+
+    return case
 
 
 def _saver(s: Subject) -> Callable[[], None]:
@@ -224,45 +315,75 @@ def save_memory(s: Subject, quick: bool) -> Sample:
     """Save fifty tensors of a million numbers and return by how many bytes the resident memory grew at its peak."""
     work = _saver(s)
     work()
-
-    def sample() -> float:
-        Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
-        before = _status("VmRSS")
-        work()
-        return _status("VmHWM") - before
-
-    return sample, 1
+    return lambda: _growth(work), 1
 
 
-def _status(name: str) -> float:
-    """Return a figure of this process in bytes."""
+def _growth(work: Callable[[], Any]) -> float:
+    """Return by how many bytes the resident memory is larger at its peak than before."""
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+    before = status("VmRSS")
+    result = work()
+    del result
+    return status("VmHWM") - before
+
+
+def status(name: str) -> float:
+    """Return a figure of this process in bytes, as /proc/self/status names it."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024.0 for line in lines if line.startswith(name + ":"))
 
 
-def to_device(s: Subject, quick: bool) -> Sample:
-    """Copy 64 M floats to the device."""
+_LARGE = 64 << 20  # numbers of four bytes
+
+
+def _sender(s: Subject) -> Callable[[], Any]:
+    """Return a function that copies 64 M floats to the device."""
     import torch
 
-    host = torch.randn(64 << 20)
+    host = torch.randn(_LARGE)
 
-    def sample() -> None:
+    def send() -> Any:
         there = host.clone() if s.device == "cpu" else host.to(s.device)
         s.sync()
-        s.wait()
-        del there
+        s.wait(there)
+        return there
 
-    return sample, 1
+    return send
 
 
-def to_host(s: Subject, quick: bool) -> Sample:
-    """Copy 64 M floats from the device."""
+def _receiver(s: Subject) -> Callable[[], Any]:
+    """Return a function that copies 64 M floats from the device."""
     import torch
 
-    there = torch.randn(64 << 20).to(s.device)
+    there = torch.randn(_LARGE).to(s.device)
     s.sync()
-    s.wait()
-    return lambda: there.clone() if s.device == "cpu" else there.cpu(), 1
+    s.wait(there)
+    return lambda: there.clone() if s.device == "cpu" else there.cpu()
+
+
+def transfer(make: Callable[[Subject], Callable[[], Any]]) -> Case:
+    """Return the case of a copy's time."""
+
+    def case(s: Subject, quick: bool) -> Sample:
+        work = make(s)
+
+        def sample() -> None:
+            work()
+
+        return sample, 1
+
+    return case
+
+
+def transfer_memory(make: Callable[[Subject], Callable[[], Any]]) -> Case:
+    """Return the case of the memory that a copy takes at its peak, beyond the result."""
+
+    def case(s: Subject, quick: bool) -> Sample:
+        work = make(s)
+        work()
+        return lambda: _growth(work) - 4 * _LARGE, 1
+
+    return case
 
 
 def item(s: Subject, quick: bool) -> Sample:
@@ -294,13 +415,19 @@ def matmul(s: Subject, quick: bool) -> Sample:
     size = 1024 if quick else 2048
     a, b = (torch.randn(size, size).to(s.device) for _ in range(2))
 
+    multiply = _program(s, lambda a, b: a @ b)
+
     def sample() -> None:
-        c = a @ b
+        c = multiply(a, b)
         s.sync()
-        s.wait()
-        del c
+        s.wait(c)
 
     return sample, 1
+
+
+def _program(s: Subject, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that computes by one program, where the subject has programs."""
+    return function if s.lazy else s.compile(function)
 
 
 def fused(s: Subject, quick: bool) -> Sample:
@@ -308,32 +435,39 @@ def fused(s: Subject, quick: bool) -> Sample:
     import torch
 
     x = torch.rand((8 if quick else 64) << 20).to(s.device)
+    compute = _program(s, lambda x: ((x * 1.5 + 0.5).relu() * x - 1).abs().sqrt() + x)
 
     def sample() -> None:
-        y = ((x * 1.5 + 0.5).relu() * x - 1).abs().sqrt() + x
+        y = compute(x)
         s.sync()
-        s.wait()
-        del y
+        s.wait(y)
 
     return sample, 1
 
 
 CASES: dict[str, Case] = {
     "first-step": first_step,
+    "first-step-warm": first_step,
     "trace-add": trace_add,
     "trace-mixed": trace_mixed,
     "trace-inplace": trace_inplace,
     "trace-view": trace_view,
-    "cached-10": cached(10),
-    "cached-100": cached(100),
-    "cached-1000": cached(1000),
+    **{f"cached-{n}": cached(n) for n in (10, 100, 1000)},
+    **{f"compiled-{n}": compiled(n) for n in (10, 100, 1000)},
     "mlp": training("mlp", 100, 20),
+    "mlp-compiled": training("mlp", 100, 20, compile=True),
     "gpt": training("gpt", 10, 3),
+    "gpt-compiled": training("gpt", 10, 3, compile=True),
     "resnet": training("resnet", 4, 1),
+    "resnet-compiled": training("resnet", 4, 1, compile=True),
+    "gpt-memory": training_memory("gpt"),
+    "resnet-memory": training_memory("resnet"),
     "save": save,
     "save-memory": save_memory,
-    "to-device": to_device,
-    "to-host": to_host,
+    "to-device": transfer(_sender),
+    "to-host": transfer(_receiver),
+    "to-device-memory": transfer_memory(_sender),
+    "to-host-memory": transfer_memory(_receiver),
     "item": item,
     "scalar": scalar,
     "matmul": matmul,

@@ -1,28 +1,53 @@
-"""JAX, in a Python of its own, with jitted functions where torch has steps.
-
-It has no cases of torch modules: only what can be written the same way.
-"""
+"""JAX, in a Python of its own, with jitted functions where torch has steps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from ..cases import Case, Sample, status
 from . import Subject
 
-PYTHON = "BENCH_JAX_PYTHON"
+VERSIONS = ("3.12", "3.13")
+REQUIRES = ("jax==0.12.0.1", "jaxlib==0.12.0.1", "optax")
 IMPORT = "import jax"
-
-# What a case gives: one sample, and how many units it is made of.
-Sample = tuple[Callable[[], Any], int]
+CACHE = "JAX_COMPILATION_CACHE_DIR"
+ENVIRONMENT = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
 
 
 def subject() -> Subject:
     """Return the subject; needs jax."""
-    return Subject("jax", "cpu")
+    return Subject("jax", "cpu", lazy=False)
 
 
-def _cached(n: int) -> Callable[[Subject, bool], Sample]:
+def _trace(body: Callable[[Any, Any], Any], ops: int) -> Case:
+    def case(_: Subject, quick: bool) -> Sample:
+        import jax
+        import jax.numpy as jnp
+
+        x, y = jnp.zeros((2, 2)), jnp.ones((2, 2))
+        return lambda: jax.jit(lambda x, y: body(x, y)).trace(x, y), ops
+
+    return case
+
+
+def _add(x: Any, _: Any) -> Any:
+    for _ in range(1000):
+        x = x + 1
+    return x
+
+
+def _mixed(x: Any, y: Any) -> Any:
+    import jax
+    import jax.numpy as jnp
+
+    for _ in range(125):
+        x = (jax.nn.relu((x + 1) * y).T @ y).reshape(4).reshape(2, 2)
+        x = jnp.maximum(x, y)
+    return x
+
+
+def _compiled(n: int) -> Case:
     def case(_: Subject, quick: bool) -> Sample:
         import jax
         import jax.numpy as jnp
@@ -30,32 +55,64 @@ def _cached(n: int) -> Callable[[Subject, bool], Sample]:
         scale, shift = jnp.full((4,), 1.0001), jnp.full((4,), 0.5)
 
         @jax.jit
-        def step(x: Any) -> Any:
+        def step(x: Any, scale: Any, shift: Any) -> Any:
             for _ in range(n // 2):
-                x = x * scale + shift
+                x = x * scale
+                x = x + shift
             return x
 
-        steps = 20 if quick else 100
+        steps = 30 if quick else 200
 
         def sample() -> None:
             x = jnp.zeros(4)
             for _ in range(steps):
-                x = step(x)
+                x = step(x, scale, shift)
             x.block_until_ready()
 
+        sample()
         return sample, steps
 
     return case
 
 
-def _matmul(_: Subject, quick: bool) -> Sample:
-    import jax
-    import jax.numpy as jnp
+def _training(name: str, steps: int, quick_steps: int) -> Case:
+    def case(_: Subject, quick: bool) -> Sample:
+        from ..jax_models import trainer
 
-    size = 1024 if quick else 2048
-    a = jax.random.normal(jax.random.PRNGKey(0), (size, size))
-    multiply = jax.jit(jnp.matmul)
-    return lambda: multiply(a, a).block_until_ready(), 1
+        step, n = trainer(name, quick), quick_steps if quick else steps
+
+        def sample() -> None:
+            for _ in range(n):
+                loss = step()
+            loss.block_until_ready()
+
+        step().block_until_ready()
+        return sample, n
+
+    return case
+
+
+def _first_step(_: Subject, quick: bool) -> Sample:
+    import jax  # noqa: F401  the import is not part of the sample
+
+    from ..jax_models import trainer
+
+    return lambda: trainer("gpt", quick)().item(), 1
+
+
+def _training_memory(name: str) -> Case:
+    def case(_: Subject, quick: bool) -> Sample:
+        def sample() -> float:
+            from ..jax_models import trainer
+
+            step = trainer(name, quick)
+            for _ in range(4):
+                step().item()
+            return status("VmHWM")
+
+        return sample, 1
+
+    return case
 
 
 def _item(_: Subject, quick: bool) -> Sample:
@@ -65,5 +122,56 @@ def _item(_: Subject, quick: bool) -> Sample:
     return lambda: [v.item() for v in values], len(values)
 
 
-CASES = {"cached-10": _cached(10), "cached-100": _cached(100), "cached-1000": _cached(1000)}
-CASES |= {"matmul": _matmul, "item": _item}
+def _matmul(_: Subject, quick: bool) -> Sample:
+    import jax
+    import jax.numpy as jnp
+
+    size = 1024 if quick else 2048
+    a, b = (jax.random.normal(jax.random.PRNGKey(k), (size, size)) for k in range(2))
+    multiply = jax.jit(jnp.matmul)
+    return lambda: multiply(a, b).block_until_ready(), 1
+
+
+def _fused(_: Subject, quick: bool) -> Sample:
+    import jax
+    import jax.numpy as jnp
+
+    x = jax.random.uniform(jax.random.PRNGKey(0), ((8 if quick else 64) << 20,))
+    compute = jax.jit(lambda x: jnp.sqrt(jnp.abs(jax.nn.relu(x * 1.5 + 0.5) * x - 1)) + x)
+    return lambda: compute(x).block_until_ready(), 1
+
+
+def _to_device(_: Subject, quick: bool) -> Sample:
+    import jax.numpy as jnp
+    import numpy as np
+
+    host = np.random.default_rng(0).standard_normal(64 << 20, np.float32)
+    return lambda: jnp.array(host, copy=True).block_until_ready(), 1
+
+
+def _to_host(_: Subject, quick: bool) -> Sample:
+    import jax.numpy as jnp
+    import numpy as np
+
+    there = jnp.ones(64 << 20)
+    return lambda: np.array(there, copy=True), 1
+
+
+OWN: dict[str, Case] = {
+    "trace-add": _trace(_add, 1000),
+    "trace-mixed": _trace(_mixed, 1000),
+    **{f"compiled-{n}": _compiled(n) for n in (10, 100, 1000)},
+    "mlp-compiled": _training("mlp", 100, 20),
+    "gpt-compiled": _training("gpt", 10, 3),
+    "resnet-compiled": _training("resnet", 4, 1),
+    "first-step": _first_step,
+    "first-step-warm": _first_step,
+    "gpt-memory": _training_memory("gpt"),
+    "resnet-memory": _training_memory("resnet"),
+    "item": _item,
+    "matmul": _matmul,
+    "fused": _fused,
+    "to-device": _to_device,
+    "to-host": _to_host,
+}
+CASES = tuple(OWN)

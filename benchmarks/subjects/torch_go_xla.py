@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import Subject
 
 IMPORT = "import torch, torch_go_xla"
+CACHE = "XLA_PERSISTENT_CACHE_PATH"
 
 
 def subject() -> Subject:
@@ -12,4 +13,7 @@ def subject() -> Subject:
     import torch_go_xla
     import torch_go_xla.core.xla_model as xm
 
-    return Subject("torch_go_xla", "xla", sync=torch_go_xla.sync, wait=xm.wait_device_ops, save=xm.save)
+    return Subject(
+        "torch_go_xla", "xla", sync=torch_go_xla.sync, wait=lambda *_: xm.wait_device_ops(), save=xm.save,
+        compile=torch_go_xla.compile, compile_step=torch_go_xla.compile,
+    )  # fmt: skip

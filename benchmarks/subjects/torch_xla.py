@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from . import Subject
 
-PYTHON = "BENCH_TORCH_XLA_PYTHON"
+VERSIONS = ("3.11", "3.12")
+REQUIRES = ("torch==2.9.0", "torch_xla==2.9.0", "numpy")
 IMPORT = "import torch, torch_xla"
+CACHE = "XLA_PERSISTENT_CACHE_PATH"
 
 
 def subject() -> Subject:
@@ -13,4 +15,7 @@ def subject() -> Subject:
     import torch_xla
     import torch_xla.core.xla_model as xm
 
-    return Subject("torch_xla", str(torch_xla.device()), sync=torch_xla.sync, wait=xm.wait_device_ops, save=xm.save)
+    return Subject(
+        "torch_xla", str(torch_xla.device()), sync=torch_xla.sync, wait=lambda *_: xm.wait_device_ops(), save=xm.save,
+        compile=torch_xla.compile, compile_step=torch_xla.compile,
+    )  # fmt: skip
