@@ -118,8 +118,9 @@ upstream-aliases: $(VENV)/.installed-test build ## torch_xla's own tests of alia
 upstream-spmd: $(VENV)/.installed-test build ## torch_xla's own SPMD tests on this package; TORCH_XLA names a checkout of it
 	$(PY) tests/upstream/spmd.py $(TORCH_XLA)
 
-bench: $(VENV)/.installed-examples build ## all benchmarks
+bench: $(VENV)/.installed-examples build ## all benchmarks, beside the peers, which are installed into BENCH_PEERS
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+	$(PY) -m benchmarks.peers
 	$(PY) -m benchmarks
 
 bench-quick: $(VENV)/.installed-examples build ## the benchmarks in a few minutes, with more noise

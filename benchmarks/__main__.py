@@ -1,4 +1,7 @@
-"""``python -m benchmarks [--quick] [--only CASE ...] [--subjects NAME ...]``"""
+"""``python -m benchmarks [--quick] [--only CASE ...] [--subjects NAME ...]``: measure this project beside its peers.
+
+The peers are those that ``python -m benchmarks.peers`` has installed; one that is missing is named and left out.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -21,19 +25,22 @@ _RESULTS = Path(__file__).parent / "results"
 _THREADS = 2
 
 
-def _environment() -> dict[str, str]:
+def _environment(name: str, cache: str | None = None) -> dict[str, str]:
+    """Return the variables of a subject's process; ``cache`` is a folder for compiled programs."""
     threads = {"OMP_NUM_THREADS": str(_THREADS), "MKL_NUM_THREADS": str(_THREADS), "TF_CPP_MIN_LOG_LEVEL": "3"}
-    return {"PJRT_DEVICE": "CPU", **os.environ, **threads}
+    module = subjects.load(name)
+    kept = {module.CACHE: cache} if cache and hasattr(module, "CACHE") else {}
+    return {"PJRT_DEVICE": "CPU", **os.environ, **threads, **getattr(module, "ENVIRONMENT", {}), **kept}
 
 
 class Client:
     """A subject in its own process. RuntimeError is what the subject could not do."""
 
-    def __init__(self, name: str, python: str) -> None:
-        self.name, self.python = name, python
+    def __init__(self, name: str, python: str, cache: str | None = None) -> None:
+        self.name = name
         self._process = subprocess.Popen(
             [python, "-m", "benchmarks.worker", name],
-            cwd=_ROOT, env=_environment(), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            cwd=_ROOT, env=_environment(name, cache), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
 
     def ask(self, **request: Any) -> Any:
@@ -60,8 +67,8 @@ class Client:
 
 
 @contextmanager
-def _client(name: str, python: str) -> Iterator[Client]:
-    client = Client(name, python)
+def _client(name: str, python: str, cache: str | None = None) -> Iterator[Client]:
+    client = Client(name, python, cache)
     try:
         yield client
     finally:
@@ -71,24 +78,35 @@ def _client(name: str, python: str) -> Iterator[Client]:
 def _import(name: str, python: str) -> float:
     """Return the time that a new process takes to import a subject's package."""
     start = time.perf_counter()
-    subprocess.run([python, "-c", subjects.load(name).IMPORT], cwd=_ROOT, env=_environment(), check=True)
+    subprocess.run([python, "-c", subjects.load(name).IMPORT], cwd=_ROOT, env=_environment(name), check=True)
     return time.perf_counter() - start
+
+
+def _once(case: str, name: str, python: str, quick: bool, cache: str | None) -> float:
+    """Return a sample from a new process."""
+    if case == "import":
+        return _import(name, python)
+    with _client(name, python, cache) as client:
+        client.ask(open=case, quick=quick)
+        return float(client.ask(sample=True))
 
 
 def _fresh(case: str, spec: Spec, pythons: dict[str, str], quick: bool) -> dict[str, list[float]]:
     """Measure a case with a new process for each sample."""
-    times: dict[str, list[float]] = {name: [] for name in pythons}
-    for _ in range(spec.quick_samples if quick else spec.samples):
-        for name, python in pythons.items():
-            try:
-                if case == "import":
-                    times[name].append(_import(name, python))
+    times: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        caches = dict.fromkeys(pythons)
+        if spec.warm:
+            caches |= {name: os.path.join(folder, name) for name in pythons if hasattr(subjects.load(name), "CACHE")}
+        for turn in range((spec.quick_samples if quick else spec.samples) + spec.warm):
+            for name, python in pythons.items():
+                try:
+                    taken = _once(case, name, python, quick, caches[name])
+                except (RuntimeError, subprocess.CalledProcessError) as e:
+                    print(f"{case}: {name}: {e}", file=sys.stderr)
                     continue
-                with _client(name, python) as client:
-                    client.ask(open=case, quick=quick)
-                    times[name].append(client.ask(sample=True))
-            except (RuntimeError, subprocess.CalledProcessError) as e:
-                print(f"{case}: {name}: {e}", file=sys.stderr)
+                if turn or not spec.warm:  # the first fills the cache
+                    times.setdefault(name, []).append(taken)
     return times
 
 
@@ -114,38 +132,58 @@ def _interleaved(case: str, spec: Spec, clients: list[Client], quick: bool) -> d
     return times
 
 
-def main() -> None:
-    """Measure, print and write."""
-    pythons = subjects.pythons()
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks", description="Measure the device xla beside torch's CPU."
+def _pythons(wanted: list[str]) -> dict[str, str]:
+    """Return the Python of each subject that can run; names those that cannot."""
+    found = {}
+    for name in wanted:
+        try:
+            found[name] = subjects.python(name)
+        except LookupError as e:
+            print(f"{name} is left out: {e}", file=sys.stderr)
+    return found
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="smaller cases and fewer samples, beside torch alone: minutes, with more noise",
     )
     parser.add_argument(
-        "--quick", action="store_true", help="smaller cases and fewer samples: minutes, with more noise"
-    )
-    parser.add_argument("--only", nargs="+", metavar="CASE", choices=SPECS, help=f"some of {', '.join(SPECS)}")
-    parser.add_argument("--subjects", nargs="+", metavar="NAME", choices=pythons, help=f"some of {', '.join(pythons)}")
+        "--only", nargs="+", metavar="CASE", choices=SPECS,
+        help=f"some of {', '.join(SPECS)}; the results of the others stay",
+    )  # fmt: skip
+    known = subjects.names()
+    parser.add_argument("--subjects", nargs="+", metavar="NAME", choices=known, help=f"some of {', '.join(known)}")
     parser.add_argument("--results", type=Path, default=_RESULTS, help="the folder for results.{json,md,svg}")
     options = parser.parse_args()
-    if options.quick and not options.subjects:
-        options.subjects = [subjects.REFERENCE, "torch_go_xla"]
-    pythons = {name: python for name, python in pythons.items() if not options.subjects or name in options.subjects}
+    options.subjects = options.subjects or ([subjects.REFERENCE, subjects.OURS] if options.quick else known)
+    return options
+
+
+def main() -> None:
+    """Measure, print and write."""
+    options = _parse()
+    pythons = _pythons(options.subjects)
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:_THREADS])  # the subjects inherit it
 
     names = list(pythons)
-    times: report.Times = {}
-    print(report.head(names), flush=True)
+    runs = report.read(options.results, options.quick) if options.only else {}
+    print(report.head(names, options.quick), flush=True)
     with ExitStack() as stack:
-        clients: list[Client] = []
+        clients: dict[str, Client] = {}
         for case in options.only or SPECS:
-            spec = SPECS[case]
+            spec, taking = SPECS[case], {n: p for n, p in pythons.items() if subjects.takes(n, case)}
             if spec.fresh:
-                times[case] = _fresh(case, spec, pythons, options.quick)
+                times = _fresh(case, spec, taking, options.quick)
             else:
-                clients = clients or [stack.enter_context(_client(n, p)) for n, p in pythons.items()]
-                times[case] = _interleaved(case, spec, clients, options.quick)
-            print(report.row(case, report.figures(times)[case], names), flush=True)
-            report.write(options.results, times, names, options.quick, os.getloadavg()[0])
+                for name in taking.keys() - clients.keys():
+                    clients[name] = stack.enter_context(_client(name, pythons[name]))
+                times = _interleaved(case, spec, [clients[name] for name in taking], options.quick)
+            runs[case] = report.run(times, os.getloadavg()[0])
+            print(report.row(case, report.figures({case: times})[case], names, options.quick), flush=True)
+            report.write(options.results, runs, names, options.quick)
     print(f"written to {options.results}")
 
 

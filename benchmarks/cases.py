@@ -84,7 +84,9 @@ SPECS = {
     "gpt-memory": Spec("peak of memory of a process that trains the GPT", "MB", 3, 1, (_EAGER,), fresh=True),
     "resnet-memory": Spec("peak of memory of a process that trains the ResNet-18", "MB", 3, 1, (_EAGER,), fresh=True),
     "save": Spec("saving 200 MB", "ms", 9, 3, (Target(1.1, "torch"),)),
-    "save-memory": Spec("peak of host memory while saving 200 MB, beyond what was used before", "MB", 5, 1, (Target(8),)),
+    "save-memory": Spec(
+        "peak of host memory while saving 200 MB, beyond what was used before", "MB", 5, 1, (Target(8),)
+    ),
     "to-device": Spec("256 MB to the device", "ms", 11, 3, (_EAGER,)),
     "to-host": Spec("256 MB from the device", "ms", 11, 3, (_EAGER,)),
     "to-device-memory": Spec("peak of memory of 256 MB to the device, beyond the result", "MB", 5, 1, (Target(0),)),

@@ -48,7 +48,8 @@ def interpreter(versions: tuple[str, ...]) -> str:
     """Return the first Python of these versions that can make an environment; LookupError if there is none."""
     for version in versions:
         for candidate in _interpreters(version):
-            if subprocess.run([candidate, "-c", "import venv, ensurepip"], capture_output=True, check=False).returncode == 0:
+            tried = subprocess.run([candidate, "-c", "import venv, ensurepip"], capture_output=True, check=False)
+            if tried.returncode == 0:
                 return candidate
     raise LookupError(f"no Python {' or '.join(versions)}")
 

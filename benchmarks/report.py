@@ -1,4 +1,7 @@
-"""Results as a table, as JSON and as a chart."""
+"""Results as a table, as JSON and as a chart.
+
+``results.json`` has every run of a case with its date and samples, so that a run of some cases adds to those before.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,18 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from .cases import SPECS
-from .subjects import REFERENCE
+from .cases import BEST, SPECS, Target
+from .subjects import OURS, REFERENCE
+
+# A run of each case: "when", "load" (of the machine), and "times" by subject.
+Runs = dict[str, dict[str, Any]]
 
 # Seconds (bytes, for a case in MB) by case and subject.
 Times = dict[str, dict[str, list[float]]]
 
 _SCALE = {"us": 1e6, "ms": 1e3, "s": 1.0, "MB": 1e-6}
 _BAR, _LABEL, _WIDTH = 16, 330, 920
-_COLORS = ("#4878cf", "#d65f5f", "#6acc65", "#b47cc7")
+_COLORS = ("#4878cf", "#d65f5f", "#6acc65", "#b47cc7", "#c4ad66", "#77bedb", "#8c8c8c")
 
 
 def figures(times: Times) -> dict[str, dict[str, dict[str, Any]]]:
@@ -57,15 +63,31 @@ def _ratio(of: Callable[[list[float]], float], samples: list[float], base: list[
 
 
 def _number(value: float) -> str:
-    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+
+
+def _judge(target: Target, by_subject: dict[str, dict[str, Any]]) -> str:
+    """Return what a figure shall be and, where both are measured, whether it is."""
+    if OURS not in by_subject:
+        return str(target)
+    ours = by_subject[OURS]["median"]
+    others = {subject: f["median"] for subject, f in by_subject.items() if subject != OURS}
+    if target.of == BEST and others:
+        others[BEST] = min(others.values())
+    if target.of and target.of not in others:
+        return str(target)
+    is_more = not target.of or target.more
+    reached = ours - others.get(target.of, 0.0) if is_more else ours / others[target.of]
+    sign = "reached" if reached <= target.limit else "**not reached**"
+    return f"{target}: {_number(reached)}, {sign}"
 
 
 def _ratios(f: dict[str, Any]) -> str:
     return f"{f['ratio']:.2f}x ({f['ratio_of_bests']:.2f}x)"
 
 
-def row(case: str, by_subject: dict[str, dict[str, Any]], subjects: list[str]) -> str:
-    """Return a line of the Markdown table."""
+def row(case: str, by_subject: dict[str, dict[str, Any]], subjects: list[str], quick: bool) -> str:
+    """Return a line of the Markdown table; a quick run is not judged."""
     cells = [f"{case}: {SPECS[case].title}", SPECS[case].unit]
     for subject in subjects:
         f = by_subject.get(subject)
@@ -74,12 +96,15 @@ def row(case: str, by_subject: dict[str, dict[str, Any]], subjects: list[str]) -
             continue
         ratios = "" if subject == REFERENCE or f["ratio"] is None else f", **{_ratios(f)}**"
         cells.append(f"{_number(f['median'])} ± {_number(f['spread'] / 2)} ({_number(f['best'])}){ratios}")
+    if not quick:
+        cells.append("; ".join(_judge(target, by_subject) for target in SPECS[case].targets))
     return "| " + " | ".join(cells) + " |"
 
 
-def head(subjects: list[str]) -> str:
+def head(subjects: list[str], quick: bool) -> str:
     """Return the head of the Markdown table."""
-    return "| case | unit | " + " | ".join(subjects) + " |\n" + "|---" * (len(subjects) + 2) + "|"
+    names = ["case", "unit", *subjects, *([] if quick else [f"{OURS} shall be"])]
+    return "| " + " | ".join(names) + " |\n" + "|---" * len(names) + "|"
 
 
 def chart(results: dict[str, dict[str, dict[str, Any]]], subjects: list[str]) -> str:
@@ -119,19 +144,40 @@ def chart(results: dict[str, dict[str, dict[str, Any]]], subjects: list[str]) ->
     )
 
 
-def write(folder: Path, times: Times, subjects: list[str], quick: bool, load: float) -> None:
+def read(folder: Path, quick: bool) -> Runs:
+    """Return the runs of earlier results of this kind; none if there are none."""
+    file = folder / "results.json"
+    found = json.loads(file.read_text()) if file.exists() else {}
+    return dict(found["runs"]) if found.get("quick") == quick else {}
+
+
+def run(times: dict[str, list[float]], load: float) -> dict[str, Any]:
+    """Return the run of a case, of now."""
+    return {"when": time.strftime("%Y-%m-%d %H:%M"), "load": round(load, 2), "times": times}
+
+
+def machine() -> str:
+    """Return what the figures depend on of this machine."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    model = next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.processor())
+    return f"{model}, {platform.platform()}"
+
+
+def write(folder: Path, runs: Runs, subjects: list[str], quick: bool) -> None:
     """Write results.json, results.md and results.svg; OSError if that fails."""
-    results = figures(times)
+    runs = {case: runs[case] for case in SPECS if case in runs}
+    results = figures({case: each["times"] for case, each in runs.items()})
     folder.mkdir(parents=True, exist_ok=True)
-    about = {"machine": platform.platform(), "when": time.strftime("%Y-%m-%d %H:%M"), "quick": quick, "load": load}
-    (folder / "results.json").write_text(json.dumps({"about": about, "results": results, "seconds": times}, indent=1))
-    kind = ", quick" if quick else ""
+    about = {"machine": machine(), "quick": quick, "runs": runs, "results": results}
+    (folder / "results.json").write_text(json.dumps(about, indent=1))
+    dates = [each["when"] for each in runs.values()]
     lines = [
         f"Median ± half the distance between the quartiles (best), **ratio of medians (of bests)** to {REFERENCE}.",
-        f"{about['when']}{kind}, load {load:.1f}.",
+        f"{min(dates)} to {max(dates)}{', quick' if quick else ''}; {machine()}.",
         "",
-        head(subjects),
-        *(row(case, by_subject, subjects) for case, by_subject in results.items()),
+        head(subjects, quick),
+        *(row(case, by_subject, subjects, quick) for case, by_subject in results.items()),
     ]
     (folder / "results.md").write_text("\n".join(lines) + "\n")
     (folder / "results.svg").write_text(chart(results, subjects))

@@ -1,8 +1,7 @@
 """The process of one subject: reads requests from stdin, one JSON object a line, and answers on stdout.
 
 ``{"open": CASE, "quick": BOOL}`` sets a case up, ``{"sample": true}`` measures one sample in seconds (or bytes) per
-unit, and
-``{"close": true}`` drops the case. Answers are ``{"ok": VALUE}`` or ``{"error": TEXT}``.
+unit, and ``{"close": true}`` drops the case. Answers are ``{"ok": VALUE}`` or ``{"error": TEXT}``.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Worker:
     def answer(self, request: dict[str, Any]) -> Any:
         """Do what a request asks for; KeyError for a case that the subject lacks."""
         if "open" in request:
-            known = getattr(self.module, "CASES", cases.CASES)
+            known = {**cases.CASES, **getattr(self.module, "OWN", {})}
             self._sample = known[request["open"]](self.subject, request["quick"])
             self._own = cases.SPECS[request["open"]].unit == "MB"
             return True

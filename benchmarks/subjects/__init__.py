@@ -23,6 +23,9 @@ from typing import Any
 # What all ratios are relative to.
 REFERENCE = "torch"
 
+# What the figures of the others are there for.
+OURS = "torch_go_xla"
+
 
 def _nothing(*_: Any) -> None:
     return None
