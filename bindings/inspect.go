@@ -20,6 +20,19 @@ func ClearCounters() { engine.ClearCounters() }
 // ClearMetrics drops all samples.
 func ClearMetrics() { engine.ClearMetrics() }
 
+// Profile starts the recording of a timeline, or ends it and returns it in the Trace Event Format.
+func Profile(on bool) (string, error) {
+	if on {
+		_, err := ok(engine.Default.StartProfile())
+		return "", err
+	}
+	return engine.StopProfile(), nil
+}
+
+// ProfileSpan adds a span of the calling thread to the timeline, under a name and begun at a time that ProfileSpan
+// gave; without a name it gives the time.
+func ProfileSpan(name string, begin int64) int64 { return engine.ProfileSpan(name, begin) }
+
 // LiveStorages returns the number of storages in use.
 func LiveStorages() int64 { return int64(engine.Default.LiveStorages()) }
 

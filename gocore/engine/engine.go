@@ -24,6 +24,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/lazy"
 	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
+	"github.com/torch-go-xla/torch-go-xla/gocore/profile"
 	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 	"github.com/torch-go-xla/torch-go-xla/gocore/torchcpu"
@@ -46,8 +47,9 @@ type Engine struct {
 	where      locations
 	snapshots  snapshots
 	history    history
-	watching   bool       // see Watch
-	watched    []*program // with a reference each
+	tracing    []profile.Span // by device: since its graph has nodes
+	watching   bool           // see Watch
+	watched    []*program     // with a reference each
 	replays    replays
 	loans      loans
 	precision  stablehlo.Precision  // of matrix products and convolutions
@@ -149,6 +151,7 @@ func (e *Engine) use(client *runtime.Client) {
 	e.client, e.store = client, alias.NewStore(n)
 	e.devices.Store(&client.Devices)
 	e.generators = newGenerators(n)
+	e.tracing = make([]profile.Span, n)
 	e.ctx.Replicas = 1
 	if client.Job != nil {
 		e.ctx.Replicas = client.Job.Count

@@ -11,6 +11,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
+	"github.com/torch-go-xla/torch-go-xla/gocore/profile"
 	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
 	"github.com/torch-go-xla/torch-go-xla/pjrt"
 )
@@ -221,7 +222,9 @@ func (e *Engine) Ready(handle int64, timeout time.Duration) (bool, error) {
 		return err == nil, err
 	}
 	defer b.Release()
+	span := profile.Begin()
 	done, err := b.AwaitFor(timeout)
+	span.Waited()
 	if !done && err == nil {
 		err = e.client.Job.Failure()
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/lazy"
 	"github.com/torch-go-xla/torch-go-xla/gocore/lower"
 	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
+	"github.com/torch-go-xla/torch-go-xla/gocore/profile"
 	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/sharding"
@@ -44,9 +45,10 @@ type program struct {
 	open    []bool // see lower.Program
 	// joint says that the processes of a job run the program together: as replicas, see lower.Program, or as
 	// partitions.
-	joint bool
-	nodes int
-	disk  *cache.Disk // nil: none
+	joint    bool
+	nodes    int
+	recorded int64       // see profile.Number
+	disk     *cache.Disk // nil: none
 	// shardings are those of the results; nil without SPMD.
 	shardings []*sharding.Sharding
 
@@ -74,7 +76,8 @@ var (
 
 func newProgram(key programKey, dev *runtime.Device, lp *lower.Program, nodes int, onFail func()) *program {
 	p := &program{key: key, dev: dev, module: lp.Module, packs: lp.Packs, results: lp.Results,
-		donors: lp.Donors, open: lp.Open, joint: lp.Replicas && dev.Replicas() != nil || dev.Spans(), nodes: nodes, onFail: onFail}
+		donors: lp.Donors, open: lp.Open, joint: lp.Replicas && dev.Replicas() != nil || dev.Spans(), nodes: nodes,
+		recorded: profile.Number(), onFail: onFail}
 	p.refs.Store(1)
 	return p
 }
@@ -102,10 +105,11 @@ func (p *program) compile() {
 			return
 		}
 	}
-	start := time.Now()
+	start, span := time.Now(), profile.Begin().Of(p.recorded)
 	uncached.Add(1)
 	p.exe, p.err = p.dev.Compile(p.module, p.params(), p.open, p.joint)
 	compileTime.Since(start)
+	span.End(profile.Compile, int64(len(p.module)))
 	if p.err != nil {
 		if p.onFail != nil {
 			p.onFail()
@@ -188,10 +192,12 @@ func (p *program) params() int { return len(p.donors) + len(p.packs) }
 
 // load takes the program from the disk, nil if it is not there or not usable: then it is compiled.
 func (p *program) load(key string) *runtime.Executable {
+	span := profile.Begin().Of(p.recorded)
 	data, err := p.disk.Get(key)
 	if err == nil {
 		var exe *runtime.Executable
 		if exe, err = p.dev.Load(data, p.params(), p.joint); err == nil {
+			span.End(profile.Load, int64(len(data)))
 			diskHits.Add(1)
 			return exe
 		}

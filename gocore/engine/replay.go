@@ -9,6 +9,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
+	"github.com/torch-go-xla/torch-go-xla/gocore/profile"
 	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/sharding"
@@ -376,7 +377,7 @@ func (e *Engine) relaunch(r *replay, cells []alias.Handle) *runtime.Launch {
 	p := r.program
 	p.retain()
 	syncs.Add(1)
-	l := &runtime.Launch{Program: p, Donors: p.donors, Given: r.given, Step: syncs.Value(),
+	l := &runtime.Launch{Program: p, Donors: p.donors, Given: r.given, Step: syncs.Value(), Recorded: profile.Number(),
 		Args: make([]*runtime.Buffer, len(r.params)), Packs: r.packs}
 	for i, s := range r.params {
 		b := s.constant

@@ -14,6 +14,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/lower"
 	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
+	"github.com/torch-go-xla/torch-go-xla/gocore/profile"
 	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
 )
 
@@ -46,7 +47,9 @@ func (e *Engine) Sync(dev int) error {
 // Mark is Sync as the end of a step, which the metrics count.
 func (e *Engine) Mark(dev int) error {
 	marks.Add(1)
-	return e.Sync(dev)
+	err := e.Sync(dev)
+	profile.Mark(traced.Value(), runtime.LiveBytes())
+	return err
 }
 
 // cut plans, lowers if need be, and launches the pending graph of a device. The caller holds mu, and
@@ -54,6 +57,8 @@ func (e *Engine) Mark(dev int) error {
 // that depend on it have it from now on, the others are computed all the same.
 func (e *Engine) cut(d *runtime.Device) error {
 	t := e.store.Trace(d.Index)
+	e.tracing[d.Index].End(profile.Trace, int64(t.Graph.Len()))
+	e.tracing[d.Index] = profile.Span{}
 	slots := e.scratch.slots[:0]
 	for _, s := range t.Dirty {
 		if s != 0 {
@@ -86,9 +91,10 @@ func (e *Engine) cut(d *runtime.Device) error {
 func (e *Engine) prepare(d *runtime.Device, t *alias.Trace, slots []uint32) (rest []uint32, p *program, first error) {
 	e.ground(d, t, slots)
 	for {
-		start := time.Now()
+		start, span := time.Now(), profile.Begin()
 		e.plan.Build(e.store, t, slots, t.Effects)
 		planTime.Since(start)
+		span.End(profile.Plan, int64(len(e.plan.Nodes)))
 		if len(e.plan.Roots) == 0 {
 			return slots, nil, first
 		}
@@ -129,7 +135,7 @@ func (e *Engine) program(d *runtime.Device) (*program, error) {
 		cachedCompile.Add(1)
 		return p, nil
 	}
-	start := time.Now()
+	start, span := time.Now(), profile.Begin()
 	if !key.donate {
 		for i := range e.plan.Roots {
 			e.plan.Roots[i].Donor = -1
@@ -141,6 +147,7 @@ func (e *Engine) program(d *runtime.Device) (*program, error) {
 	}
 	e.history.explain(&e.plan, d, syncs.Value(), e.Where)
 	lowerTime.Since(start)
+	span.End(profile.Lower, int64(len(e.plan.Nodes)))
 	graphSize.Add(float64(len(e.plan.Nodes)))
 	aliases := 0
 	for i, to := range lp.Donors {
@@ -168,7 +175,8 @@ func (e *Engine) options() lower.Options {
 func (e *Engine) launch(d *runtime.Device, t *alias.Trace, p *program) *runtime.Launch {
 	p.retain()
 	e.watch(p)
-	l := &runtime.Launch{Program: p, Donors: p.donors, Given: slices.Clone(e.plan.Given), Step: syncs.Value(), Args: make([]*runtime.Buffer, len(e.plan.Params))}
+	l := &runtime.Launch{Program: p, Donors: p.donors, Given: slices.Clone(e.plan.Given), Step: syncs.Value(), Recorded: profile.Number(),
+		Args: make([]*runtime.Buffer, len(e.plan.Params))}
 	for i, place := range e.plan.Params {
 		l.Args[i] = t.Leaves[place].Buf.(*runtime.Buffer)
 		t.Leaves[place].Buf = nil
@@ -310,7 +318,9 @@ func (e *Engine) Wait(dev int, timeout time.Duration) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	span := profile.Begin()
 	done, err = d.Wait(timeout)
+	span.Waited()
 	if !done && err == nil {
 		err = e.client.Job.Failure()
 	}
@@ -324,7 +334,10 @@ func (e *Engine) Throttle(dev, n int, timeout time.Duration) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if d.WaitQueue(n, timeout) {
+	span := profile.Begin()
+	done := d.WaitQueue(n, timeout)
+	span.Waited()
+	if done {
 		return true, nil
 	}
 	return false, e.client.Job.Failure()

@@ -10,6 +10,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
+	"github.com/torch-go-xla/torch-go-xla/gocore/profile"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/strided"
 )
@@ -153,6 +154,9 @@ func (e *Engine) trace(w, out []int64) (Status, error) {
 		return Done, nil
 	}
 	traced.Add(1)
+	if e.tracing[dev] == (profile.Span{}) {
+		e.tracing[dev] = profile.Begin()
+	}
 	if op.Exchanges() && !t.Graph.Local {
 		t.Effects = append(t.Effects, id)
 	}

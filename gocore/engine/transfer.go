@@ -8,6 +8,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
+	"github.com/torch-go-xla/torch-go-xla/gocore/profile"
 	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/sharding"
@@ -48,12 +49,13 @@ func (e *Engine) fill(h alias.Handle, whole *shape.Shape,
 	if s.Bytes() != bytes {
 		return errs.New(errs.Runtime, "copying %s (%d bytes) to a storage of %d bytes", s, s.Bytes(), bytes)
 	}
-	start := time.Now()
+	start, span := time.Now(), profile.Begin()
 	buf, err := upload(dev, s, sh)
 	if err != nil {
 		return err
 	}
 	toDevice.Since(start)
+	span.End(profile.ToDevice, bytes)
 	outboundBytes.Add(float64(bytes))
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -132,7 +134,7 @@ func (e *Engine) download(b *runtime.Buffer, dst unsafe.Pointer, size int64) err
 	if b.Shape.Bytes() != size {
 		return errs.New(errs.Runtime, "copying %s (%d bytes) to %d bytes of host memory", b.Shape, b.Shape.Bytes(), size)
 	}
-	start := time.Now()
+	start, span := time.Now(), profile.Begin()
 	b, err := e.complete(b)
 	if err != nil {
 		return err
@@ -142,6 +144,7 @@ func (e *Engine) download(b *runtime.Buffer, dst unsafe.Pointer, size int64) err
 		return err
 	}
 	fromDevice.Since(start)
+	span.End(profile.FromDevice, size)
 	inboundBytes.Add(float64(size))
 	return nil
 }
@@ -187,10 +190,12 @@ func (e *Engine) Copy(dst, src alias.Handle) error {
 	}
 	dev := e.at(c.Dev)
 	e.mu.Unlock()
+	span := profile.Begin()
 	to, err := b.CopyTo(dev)
 	if err != nil {
 		return err
 	}
+	span.End(profile.ToDevice, b.Shape.Bytes())
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if _, err := e.cell(dst); err != nil {

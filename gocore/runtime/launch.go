@@ -1,7 +1,9 @@
 package runtime
 
 import (
+	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"unsafe"
@@ -10,6 +12,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/hlo"
 	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
+	"github.com/torch-go-xla/torch-go-xla/gocore/profile"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/sharding"
 	"github.com/torch-go-xla/torch-go-xla/pjrt"
@@ -190,6 +193,8 @@ type Launch struct {
 	Given []bool
 	// Step numbers the launch for messages.
 	Step int64
+	// Recorded is the step of the profile that recorded it; -1 if there is none.
+	Recorded int64
 	// Done is called when the launch has been started or has failed, with its error.
 	Done func(error)
 	wait sync.WaitGroup
@@ -243,6 +248,8 @@ func (d *Device) Kick() {
 
 // work runs the queue until it is empty.
 func (d *Device) work() {
+	runtime.LockOSThread() // so that a profile shows its spans in one row; it waits for a compiler anyway
+	defer runtime.UnlockOSThread()
 	d.mu.Lock()
 	for len(d.queue) > 0 {
 		d.step()
@@ -312,7 +319,9 @@ func (d *Device) start(l *Launch, x *Executable) error {
 			raw[len(l.Args)+i] = pack
 		}
 	}
+	waiting := profile.Begin()
 	_ = d.retire() // bounds the executions in flight; a failure belongs to the buffers of that one
+	waiting.Waited()
 	if x.joint {
 		if err := d.job.enter(x); err != nil {
 			return err
@@ -324,8 +333,13 @@ func (d *Device) start(l *Launch, x *Executable) error {
 		return translate(err)
 	}
 	defer x.done(call)
+	span := profile.Begin().Of(l.Recorded)
 	if err := call.Execute(x.raw, l.shared(), x.outs, d.ring[(d.next+inFlight-1)%inFlight]); err != nil {
 		return d.explain(err, "running a program on %s", d)
+	}
+	span.End(profile.Launch, int64(len(x.raw)))
+	if profile.On() && l.Recorded >= 0 {
+		d.profile(l, x)
 	}
 	for i, o := range l.Outs {
 		for k := range o.parts {
@@ -346,6 +360,23 @@ func (d *Device) start(l *Launch, x *Executable) error {
 		}
 	}
 	return nil
+}
+
+// profile records when the devices have done what a launch has started on them, which they tell by its first result.
+func (d *Device) profile(l *Launch, x *Executable) {
+	if len(l.Outs) == 0 {
+		return
+	}
+	for k := range d.devs {
+		ev, err := d.client.Ready(x.outs[k*len(l.Outs)])
+		if err != nil {
+			return // the next call of the plugin says so
+		}
+		profile.Executed(d.Index+int32(k), l.Recorded, int64(len(l.Outs)), func() {
+			_ = d.client.AwaitContext(context.Background(), ev) // a failure belongs to the buffers
+			untold(d.client.DestroyEvents(ev))
+		})
+	}
 }
 
 // settleExchange waits for the program that was started last. The caller holds run.

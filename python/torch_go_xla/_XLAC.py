@@ -44,7 +44,7 @@ def _xla_step_marker(device: str, devices: Sequence[str], wait: bool = True, res
     """End a step: compute what is recorded on a device, on all of them for ""."""
     targets = [device_index(device)] if device else _devices_of(devices)
     for d in targets:
-        _native.sync(d, mark=True)
+        _native.sync(d, mark=d == targets[-1])
     if wait:
         for d in targets:
             _native.wait(d)

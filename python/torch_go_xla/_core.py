@@ -384,6 +384,17 @@ class NativeCore:
         """Return the counters that are not zero."""
         return dict(json.loads(_raw.bindings_Counters()))
 
+    def start_profile(self) -> None:
+        """Start the recording of a timeline; RuntimeError if one runs."""
+        self.open()
+        call(_raw.bindings_Profile, True)
+
+    def stop_profile(self) -> str:
+        """End the recording and return it in the Trace Event Format, "" if none runs."""
+        for d in range(self.device_count()):
+            self.wait(d)
+        return str(call(_raw.bindings_Profile, False))
+
     def compilations(self) -> list[dict[str, Any]]:
         """Return why the latest graphs were compiled, the oldest first."""
         return list(json.loads(_raw.bindings_Compilations()) or [])

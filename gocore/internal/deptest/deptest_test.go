@@ -16,7 +16,7 @@ import (
 const module = "github.com/torch-go-xla/torch-go-xla/"
 
 // leaves may be imported by any core package.
-var leaves = []string{"gocore/errs", "gocore/metrics", "gocore/config"}
+var leaves = []string{"gocore/errs", "gocore/metrics", "gocore/config", "gocore/profile"}
 
 // allowed lists what each package may import of the project, besides the leaves. A package that is not
 // listed may import nothing of it.
@@ -24,6 +24,7 @@ var allowed = map[string][]string{
 	"gocore/errs":      {},
 	"gocore/metrics":   {},
 	"gocore/config":    {},
+	"gocore/profile":   {},
 	"gocore/dtype":     {},
 	"gocore/strided":   {},
 	"gocore/cache":     {},
@@ -47,7 +48,7 @@ var allowed = map[string][]string{
 }
 
 // pure are the packages that need no C compiler: their tests run with CGO_ENABLED=0.
-var pure = []string{"dtype", "shape", "strided", "ir", "stablehlo", "ops", "alias", "lazy", "lower", "cache", "errs", "metrics", "config", "sharding", "hlo"}
+var pure = []string{"dtype", "shape", "strided", "ir", "stablehlo", "ops", "alias", "lazy", "lower", "cache", "errs", "metrics", "config", "profile", "sharding", "hlo"}
 
 func root(t *testing.T) string {
 	t.Helper()
