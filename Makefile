@@ -2,14 +2,14 @@
 #
 #   PYTHON  the Python (3.11 or newer) that the virtual environment is made from
 #   VENV    the virtual environment that everything is installed into; those of
-#           `make conform` and `make plugins` lie beside it
+#           `make clients` and `make plugins` lie beside it
 #
 # A machine needs Python, g++ and make. Where there is no Go, the toolchain is
 # installed into the virtual environment as a Python package.
 
 PYTHON ?= python3
 VENV ?= .venv
-CONFORM ?= $(VENV)-conform
+CLIENTS ?= $(VENV)-clients
 PLUGINS ?= $(VENV)-plugins
 FUZZTIME ?= 20s
 TORCH_XLA ?= ../xla
@@ -29,7 +29,7 @@ DEPENDS := pyproject.toml setup.py
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test check conformance models build install wheel lint conform plugins race asan cgocheck golden fuzz crash metamorphic threads bench bench-quick bench-save soak clean distclean upstream-aliases upstream-spmd
+.PHONY: help demo test check conformance models build install wheel lint clients plugins race asan cgocheck golden fuzz crash metamorphic threads bench bench-quick bench-save soak clean distclean upstream-aliases upstream-spmd
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -73,8 +73,8 @@ lint: $(VENV)/.installed-dev build ## formatting, vet, staticcheck, ruff, mypy
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
-conform: $(VENV)/.installed-test build $(CONFORM)/.installed ## others' clients on the CPU plugin: JAX against jaxlib's own CPU, and pypjrt
-	XLACPU_JAX_PYTHON=$(abspath $(CONFORM))/bin/python $(PY) -m pytest -rs pjrt/xlacpu/tests/test_conform.py pjrt/xlacpu/tests/test_jax.py
+clients: $(VENV)/.installed-test build $(CLIENTS)/.installed ## others' clients on the CPU plugin: JAX against jaxlib's own CPU, and pypjrt
+	XLACPU_JAX_PYTHON=$(abspath $(CLIENTS))/bin/python $(PY) -m pytest -rs pjrt/xlacpu/tests/test_pypjrt.py pjrt/xlacpu/tests/test_jax.py
 
 plugins: $(VENV)/.installed-test build $(PLUGINS)/.installed ## our client on the vendors' CUDA and TPU plugins, without their devices
 	@vendor="$$($(PLUGINS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" && \
@@ -141,7 +141,7 @@ clean: ## remove what builds wrote; Go's own cache stays
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
 
 distclean: clean ## remove the virtual environments too
-	rm -rf .venv .venv-conform .venv-plugins
+	rm -rf .venv .venv-clients .venv-plugins
 
 # ---- the virtual environment ----
 
@@ -156,9 +156,9 @@ $(VENV)/.tools: $(DEPENDS) | $(PY)
 	touch $@
 
 # Others' software has environments of its own, so that the tests see the project's dependencies alone.
-$(CONFORM)/.installed: EXTRAS = conform
+$(CLIENTS)/.installed: EXTRAS = clients
 $(PLUGINS)/.installed: EXTRAS = cuda tpu
-$(CONFORM)/.installed $(PLUGINS)/.installed: $(DEPENDS) | $(VENV)/.tools
+$(CLIENTS)/.installed $(PLUGINS)/.installed: $(DEPENDS) | $(VENV)/.tools
 	$(PYTHON) -m venv $(@D)
 	$(PY) -m build_support requirements $(EXTRAS) > $(@D)/requirements.txt
 	$(@D)/bin/python -m pip install -r $(@D)/requirements.txt
