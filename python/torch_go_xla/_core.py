@@ -87,17 +87,9 @@ class NativeCore:
                 return
             if _forked:
                 raise ForkedProcessError("torch_go_xla cannot be used in a forked child: use the 'spawn' start method")
-            plugin = plugins.find_plugin(os.environ.get("PJRT_DEVICE", "CPU"))
-            library = plugin.library_path()
-            for name, value in plugin.environment().items():
-                os.environ.setdefault(name, value)
-            known = {row[0] for row in self.config_table()}
             settings = {
-                "library": library,
-                "preload": plugin.preload(),
-                "options": plugins.create_options(plugin, _job.current()),
+                **plugins.device_settings({row[0] for row in self.config_table()}, _job.current()),
                 "torch": TORCH_LIBRARY,
-                "environment": {k: v for k, v in os.environ.items() if k in known},
                 "job": _job.settings(lambda host: str(call(_raw.bindings_ServeStore, host))),
             }
             call(_raw.bindings_Open, json.dumps(settings))

@@ -11,9 +11,9 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # this module is also read where there is no torch, without its package
     from ._job import Job
@@ -213,6 +213,21 @@ def find_plugin(name: str) -> DevicePlugin:
     return plugin
 
 
-def create_options(plugin: DevicePlugin, job: Job) -> dict[str, OptionValue]:
-    """Return all options for creating a plugin's client in a process of a job."""
-    return {**plugin.client_create_options(), **(plugin.job_options(job) if job.world_size > 1 else {})}
+def device_settings(known: Collection[str], job: Job | None = None) -> dict[str, Any]:
+    """Return how the core opens the device of PJRT_DEVICE, for a process of a job if there is one.
+
+    The plugin's own variables are set first; ``known`` are the names of those that the core reads.
+    """
+    plugin = find_plugin(os.environ.get("PJRT_DEVICE", "CPU"))
+    library = plugin.library_path()
+    for name, value in plugin.environment().items():
+        os.environ.setdefault(name, value)
+    options = dict(plugin.client_create_options())
+    if job is not None and job.world_size > 1:
+        options.update(plugin.job_options(job))
+    return {
+        "library": library,
+        "preload": plugin.preload(),
+        "options": options,
+        "environment": {k: v for k, v in os.environ.items() if k in known},
+    }

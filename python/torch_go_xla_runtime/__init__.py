@@ -59,18 +59,8 @@ def _core() -> Any:
     core = _module("torch_go_xla._go._goxla", library)
     if core.bindings_DeviceCount() == 0:  # no device is open yet
         plugins = _module("torch_go_xla.plugins", root / "plugins.py")
-        plugin = plugins.find_plugin(os.environ.get("PJRT_DEVICE", "CPU"))
-        for name, value in plugin.environment().items():
-            os.environ.setdefault(name, value)
         known = {row[0] for row in json.loads(core.bindings_ConfigTable())}
-        core.bindings_Open(
-            json.dumps({
-                "library": plugin.library_path(),
-                "preload": plugin.preload(),
-                "options": dict(plugin.client_create_options()),
-                "environment": {k: v for k, v in os.environ.items() if k in known},
-            })
-        )  # fmt: skip
+        core.bindings_Open(json.dumps(plugins.device_settings(known)))
     return core
 
 
