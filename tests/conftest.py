@@ -9,6 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
+import torch
+
+import torch_go_xla
 
 
 @dataclass
@@ -47,3 +50,25 @@ def ok(python: Runner) -> Callable[..., str]:
         return done.out
 
     return run
+
+
+@pytest.fixture
+def unsavable() -> list[tuple[object, type[BaseException]]]:
+    """What no save can write, each with its error: a value whose buffer is given away; a function without a name."""
+    x = torch.ones(2, device="xla")
+    torch_go_xla._XLAC._set_buffer_donation(x, True)
+    y = x + 1
+    torch_go_xla.sync()
+    return [([y, x], torch_go_xla.DonatedBufferError), ([y, lambda: 0], Exception)]
+
+
+@pytest.fixture
+def functional() -> torch.Tensor:
+    """A tensor of torch's functionalization, [5, 0, 0], with a write to a view of it outstanding."""
+    wrapped: torch.Tensor = torch._to_functional_tensor(torch.zeros(3, device="xla"))
+    torch._enable_functionalization(reapply_views=True)
+    try:
+        wrapped.view(3, 1)[0].add_(5)
+    finally:
+        torch._disable_functionalization()
+    return wrapped

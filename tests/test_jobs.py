@@ -7,8 +7,11 @@ import subprocess
 import sys
 
 import jobs
+from programs import RAISES
 
-START = """
+START = (
+    RAISES
+    + """
 import torch, torch_go_xla
 import torch.distributed as dist
 import torch_go_xla.core.xla_model as xm
@@ -16,15 +19,8 @@ import torch_go_xla.runtime as xr
 from torch_go_xla.debug import metrics as met
 
 r, n = xr.global_ordinal(), xr.world_size()
-
-def raises(kind, words, f, *args):
-    try:
-        f(*args)
-    except kind as e:
-        assert words in str(e), e
-    else:
-        raise AssertionError("no error")
 """
+)
 
 COLLECTIVES = (
     START

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from programs import RAISES
+
 EIGHT = {"CPU_NUM_DEVICES": "8"}
-START = """
+START = (
+    RAISES
+    + """
 import copy, io, contextlib
 import numpy as np
 import torch, torch_go_xla
@@ -14,16 +18,10 @@ from torch_go_xla import _XLAC
 from torch_go_xla.distributed.spmd import mesh as meshes
 
 spec_of = _XLAC._get_xla_sharding_spec
-def raises(kind, words, f, *args, **kwargs):
-    try:
-        f(*args, **kwargs)
-    except kind as e:
-        assert words in str(e), e
-    else:
-        raise AssertionError("no error")
 xr.use_spmd()
 mesh = xs.Mesh(range(8), (2, 4), ("data", "model"))
 """
+)
 
 
 def test_meshes(ok) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-START = """
+from programs import RAISES
+
+START = (
+    RAISES
+    + """
 import torch, torch_go_xla
 from torch import nn
 import torch_go_xla.runtime as xr
@@ -11,15 +15,8 @@ from torch_go_xla._core import core
 
 ROWS, COLUMNS, GRID = "{devices=[8,1]<=[8]}", "{devices=[1,8]<=[8]}", "{devices=[2,4]<=[8]}"
 HALVES = "{devices=[2,1,4]<=[8] last_tile_dim_replicate}"
-
-def raises(kind, words, f, *args):
-    try:
-        f(*args)
-    except kind as e:
-        assert words in str(e), e
-    else:
-        raise AssertionError("no error")
 """
+)
 SPMD = START + "xr.use_spmd()\n"
 EIGHT = {"CPU_NUM_DEVICES": "8"}
 
