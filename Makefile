@@ -48,7 +48,7 @@ conformance: $(VENV)/.installed-test build ## every op description of torch, all
 models: $(VENV)/.installed-models build ## models of torchvision and transformers against the CPU; writes docs/models.md
 	$(PY) -m tests.zoo --write
 
-check: $(VENV)/.installed-test build ## the quick part of the tests
+check: $(VENV)/.installed-test build ## a cross-section of the tests in two or three minutes
 	$(GO) vet ./...
 	$(GOTEST) -short ./...
 	$(PY) -m pytest -q -x -m "not slow"

@@ -13,6 +13,20 @@ import torch
 
 import torch_go_xla
 
+# One test of an op in so many is of the quick tier; `make test` has them all.
+_OPS_APART = 8
+
+
+@pytest.hookimpl(tryfirst=True)  # before the tests are chosen by their marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow what runs programs in processes of their own, which import torch anew, and most tests of ops."""
+    ops = [item for item in items if item.path.parent.name == "ops"]
+    sample = set(ops[::_OPS_APART])
+    for item in items:
+        apart = not {"python", "ok"}.isdisjoint(getattr(item, "fixturenames", ()))
+        if apart or (item.path.parent.name == "ops" and item not in sample):
+            item.add_marker("slow")
+
 
 @dataclass
 class Outcome:

@@ -15,6 +15,7 @@ import pytest
 CASES = Path(__file__).parent / "spmd"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", sorted(path.name for path in CASES.glob("dtensor_*.py")))
 def test_on_eight_devices(file: str) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(CASES / file)]

@@ -67,6 +67,7 @@ def wrong(result: dict[str, Any], expected: list[float]) -> str:
     return ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", [0, 1])
 def test_every_call_fails_once(null_plugin: Path, delay: int) -> None:
     opening = sweep(null_plugin, "opening", delay=delay)

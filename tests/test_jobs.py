@@ -7,7 +7,10 @@ import subprocess
 import sys
 
 import jobs
+import pytest
 from programs import RAISES
+
+pytestmark = pytest.mark.slow
 
 START = (
     RAISES

@@ -33,6 +33,7 @@ def outputs() -> list[dict]:
     return [output for cell in notebook.cells for output in cell.get("outputs", [])]
 
 
+@pytest.mark.slow
 def test_it_runs_and_shows_what_it_says(outputs: list[dict]) -> None:
     text = "".join(o.get("text", "") + o.get("data", {}).get("text/plain", "") for o in outputs)
     assert "%1 = " in text and "stablehlo." in text, "no graph"

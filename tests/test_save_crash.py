@@ -57,6 +57,7 @@ def saver() -> Iterator[subprocess.Popen[str]]:
     process.wait(60)
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments(saver: subprocess.Popen[str], tmp_path: Path) -> None:
     assert saver.stdin is not None and saver.stdout is not None
     path, versions = tmp_path / "a.pt", set()

@@ -31,6 +31,7 @@ def test_ops_equal_the_cpu(outcomes, kind):
     assert len(wrong) <= 0.025 * len(mine)
 
 
+@pytest.mark.slow
 def test_a_death_is_reported():
     """A worker that dies names its op, and the ops after it are checked."""
     jobs = [Job("no_such_op", "float32", ("forward",), 1), Job("abs", "float32", ("forward",), 1)]

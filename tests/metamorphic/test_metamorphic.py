@@ -1,6 +1,6 @@
 """Random programs, and those that once failed; see `check`.
 
-```METAMORPHIC_COUNT``` is the number of random ones; `make metamorphic` takes 20,000.
+``METAMORPHIC_COUNT`` is the number of random ones; `make metamorphic` takes 20,000.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from pathlib import Path
 import check
 import pytest
 
-COUNT = int(os.environ.get("METAMORPHIC_COUNT", "1500"))
+COUNT = int(os.environ.get("METAMORPHIC_COUNT", "500"))
 PROCESSES = 2
 
 
+@pytest.mark.slow
 def test_random_programs() -> None:
     """Each process checks its share; what one prints is the reduced program that fails."""
     share = COUNT // PROCESSES

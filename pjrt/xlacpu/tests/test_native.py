@@ -6,6 +6,8 @@ import subprocess
 
 import pytest
 
+pytestmark = pytest.mark.slow  # compiles them first
+
 HERE = pathlib.Path(__file__).resolve().parent
 CASE = re.compile(r"^TEST\((\w+)\)", re.MULTILINE)
 NAMES = sorted(n for f in HERE.glob("*_test.cc") for n in CASE.findall(f.read_text()))
