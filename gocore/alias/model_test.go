@@ -539,7 +539,11 @@ func trialOf(t *testing.T, choices []byte) {
 }
 
 func TestRandomPrograms(t *testing.T) {
-	for seed := range int64(3000) {
+	programs := int64(3000)
+	if testing.Short() {
+		programs /= 10
+	}
+	for seed := range programs {
 		chance := rand.New(rand.NewSource(seed))
 		choices := make([]byte, 20+chance.Intn(300))
 		chance.Read(choices)

@@ -23,9 +23,13 @@ var open = sync.OnceValues(func() (*pjrt.Client, error) {
 	return plugin.NewClient(map[string]any{"cpu_device_count": int64(2)}, nil)
 })
 
-// client is a CPU client with two devices, which lives as long as the test process.
+// client is a CPU client with two devices, which lives as long as the test process. Every test that
+// asks for it compiles tens or hundreds of programs.
 func client(t *testing.T) *pjrt.Client {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("compiles many programs")
+	}
 	if os.Getenv("TGX_XLA_CPU_PLUGIN") == "" {
 		t.Skip("TGX_XLA_CPU_PLUGIN does not name a CPU plugin")
 	}
