@@ -106,7 +106,7 @@ fuzz: $(VENV)/.tools ## every fuzz target for FUZZTIME
 crash: $(VENV)/.installed-test build ## kill a process that saves, SAVE_KILLS times, and load what is there
 	SAVE_KILLS=$(SAVE_KILLS) $(PY) -m pytest -q tests/test_save_crash.py
 
-metamorphic: $(VENV)/.installed-test build ## PROGRAMS random programs in eight configurations against torch's CPU
+metamorphic: $(VENV)/.installed-test build ## PROGRAMS random programs in nine configurations against torch's CPU
 	METAMORPHIC_COUNT=$(PROGRAMS) $(PY) -m pytest -q tests/metamorphic
 
 threads: $(VENV)/.installed-test build ## eight threads that trace, sync and save for THREAD_SECONDS

@@ -1,8 +1,9 @@
 """Runs random programs on the device in several configurations and compares all tensors with torch's CPU.
 
 ``python tests/metamorphic/check.py --count 20000`` is `make metamorphic`. Programs run in batches, step by step side
-by side, so that they share graphs and compilations. One that fails is reduced to the fewest lines and written to
-``regressions``, where the tests find it.
+by side, so that they share graphs and compilations. What is compiled is kept in a folder, and a second process runs the
+programs once more with that alone. One that fails is reduced to the fewest lines and written to ``regressions``, where
+the tests find it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import hashlib
 import os
 import random
 import re
+import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -25,11 +28,13 @@ from machine import Machine, uses
 
 REGRESSIONS = Path(__file__).parent / "regressions"
 BATCH = 50
+STORED = 10 * BATCH  # programs whose compilations are in a folder at a time
 # Two devices, and a compiler that makes slow programs fast: there are many, and they are small.
 ENVIRONMENT = {
     "CPU_NUM_DEVICES": "2",
     "XLA_COMPILATION_CACHE_SIZE": "300",
-    "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false",
+    "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
+    "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
 }
 
 
@@ -39,11 +44,11 @@ class Configuration:
 
     name: str
     settings: tuple[tuple[str, str], ...] = ()
-    every: bool = False  # a sync after every line, with all tensors compared
+    every: bool = False  # a sync after every line, with all storages compared
     moved: bool = False  # at other places than the program says
     ignored: bool = False  # nowhere
     some: bool = False  # of one tensor only
-    together: bool = False  # the final values are read as one snapshot
+    together: bool = False  # the final values of all programs are read as one snapshot
 
 
 _DEFAULT = {"XLA_ENABLE_PARAM_ALIASING": "1", "XLA_DISABLE_FUNCTIONALIZATION": "0"}
@@ -57,6 +62,10 @@ CONFIGURATIONS = (
     Configuration("partial syncs", some=True),
     Configuration("functionalization off", (("XLA_DISABLE_FUNCTIONALIZATION", "1"),), moved=True),
 )
+FROM_DISK = (Configuration("as written, compiled by another process"),)
+
+
+Pair = tuple[int, tuple[Machine, Program]]  # a program by its number in a batch, with the machine that runs it
 
 
 class Mismatch(AssertionError):
@@ -98,10 +107,9 @@ def run(programs: Sequence[Program], configuration: Configuration, seed: int = 0
         if configuration.every or (configuration.moved and chance.random() < 0.2):
             torch_go_xla.sync()
         if configuration.every:
-            for number, (machine, program) in running:
-                _compare(number, machine, program, i, together=True)
-    for number, (machine, program) in pairs:
-        _compare(number, machine, program, len(program.lines) - 1, configuration.together)
+            _compare(running, i, _from_storages)
+    if not configuration.every:
+        _compare(pairs, -1, torch_go_xla._XLAC._xla_get_cpu_tensors if configuration.together else _one_by_one)
 
 
 def _first_line(error: Exception | None) -> str:
@@ -117,25 +125,42 @@ def _step(number: int, machine: Machine, program: Program, i: int) -> None:
         raise Mismatch(number, f"line {i}: {program.lines[i]}: {ours}; on the CPU: {theirs}") from error
 
 
-def _compare(number: int, machine: Machine, program: Program, i: int, together: bool) -> None:
-    """Compare all tensors of a program with those after line i."""
-    import torch_go_xla
+def _compare(pairs: Sequence[Pair], i: int, read: Callable[[list[torch.Tensor]], list[torch.Tensor]]) -> None:
+    """Compare all tensors of programs, and their aliases, with those after line i."""
+    for number, (machine, program) in pairs:
+        wanted = program.states[i]
+        where = f"after line {i}: {program.lines[i]}: "
+        if list(machine.tensors) != list(wanted):
+            raise Mismatch(number, where + f"tensors {list(machine.tensors)}; on the CPU: {list(wanted)}")
+        for name, (group, about) in observe(machine.tensors).items():
+            if (group, about) != (wanted[name].group, wanted[name].about):
+                theirs = (wanted[name].group, wanted[name].about)
+                raise Mismatch(number, where + f"{name} is {(group, about)}; on the CPU: {theirs}")
+    values = iter(read([t for _, (machine, _) in pairs for t in machine.tensors.values()]))
+    for number, (_, program) in pairs:
+        for name, state in program.states[i].items():
+            value = next(values)
+            if not _equal(value, state.value):
+                where = f"after line {i}: {program.lines[i]}: "
+                raise Mismatch(number, where + f"{name} is\n{value}\non the CPU:\n{state.value}")
 
-    wanted = program.states[i]
-    where = f"after line {i}: {program.lines[i]}: "
-    if list(machine.tensors) != list(wanted):
-        raise Mismatch(number, where + f"tensors {list(machine.tensors)}; on the CPU: {list(wanted)}")
-    for name, (group, about) in observe(machine.tensors).items():
-        if (group, about) != (wanted[name].group, wanted[name].about):
-            theirs = (wanted[name].group, wanted[name].about)
-            raise Mismatch(number, where + f"{name} is {(group, about)}; on the CPU: {theirs}")
-    if together:
-        values = torch_go_xla._XLAC._xla_get_cpu_tensors(list(machine.tensors.values()))
-    else:
-        values = [t.detach().cpu().resolve_conj().resolve_neg() for t in machine.tensors.values()]
-    for (name, state), value in zip(wanted.items(), values, strict=True):
-        if not _equal(value, state.value):
-            raise Mismatch(number, where + f"{name} is\n{value}\non the CPU:\n{state.value}")
+
+def _one_by_one(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    return [t.detach().cpu().resolve_conj().resolve_neg() for t in tensors]
+
+
+def _from_storages(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Return the tensors as views of copies of their storages, which takes no program of the device."""
+    from torch_go_xla._backend.snapshot import snapshot
+
+    with snapshot([t.untyped_storage() for t in tensors]) as fetch:
+        return [_over(fetch(t.untyped_storage()), t) for t in tensors]
+
+
+def _over(storage: torch.UntypedStorage, t: torch.Tensor) -> torch.Tensor:
+    """Return what the bytes of t's storage are to t."""
+    value = torch.empty(0, dtype=t.dtype).set_(storage, t.storage_offset(), t.shape, t.stride())
+    return torch._neg_view(value) if t.is_neg() else value.conj().resolve_conj() if t.is_conj() else value
 
 
 def _equal(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
@@ -227,22 +252,29 @@ def _rename(line: str, old: str, new: str) -> str:
 # ---- many ----
 
 
-def check(first: int, count: int, out: Callable[[str], None] = print) -> int:
+def check(first: int, count: int, configurations: Sequence[Configuration] = CONFIGURATIONS) -> int:
     """Check programs by their seeds; return the number of those that failed."""
     failed = 0
-    start = time.monotonic()
     for seed in range(first, first + count, BATCH):
         programs = [Generator(s).make() for s in range(seed, min(seed + BATCH, first + count))]
-        for configuration in CONFIGURATIONS:
+        for configuration in configurations:
             while (error := mismatch(programs, configuration, seed)) is not None:
                 path = report(programs, error, configuration, seed)
-                out(f"{path}\n{path.read_text()}")
+                print(f"{path}\n{path.read_text()}")
                 failed += 1
                 programs.pop(error.number)
-        done = seed + BATCH - first
-        if done % (20 * BATCH) == 0:
-            out(f"{done} programs, {failed} failed, {time.monotonic() - start:.0f} s")
     return failed
+
+
+def check_stored(first: int, count: int) -> int:
+    """Check programs with what another process has compiled, which must be all; return the number of failures."""
+    import torch_go_xla.debug.metrics as met
+
+    failed = check(first, count, FROM_DISK)
+    compiled = met.counter_value("UncachedCompile") or 0
+    if compiled and not failed:
+        print(f"{compiled} graphs of the programs {first} to {first + count - 1} are not those of another process")
+    return failed or compiled
 
 
 def main() -> int:
@@ -250,8 +282,28 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Check random programs on the device xla against torch's CPU.")
     parser.add_argument("--first", type=int, default=0, help="the seed of the first program")
     parser.add_argument("--count", type=int, default=1500, help="how many programs")
+    parser.add_argument("--stored", action="store_true", help="with what is in XLA_PERSISTENT_CACHE_PATH alone")
     options = parser.parse_args()
-    return 1 if check(options.first, options.count) else 0
+    if options.stored:
+        return 1 if check_stored(options.first, options.count) else 0
+    failed, start = 0, time.monotonic()
+    last = options.first + options.count
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["XLA_PERSISTENT_CACHE_PATH"] = folder
+        for first in range(options.first, last, STORED):
+            count = min(STORED, last - first)
+            here = check(first, count)
+            if not here:
+                command = [sys.executable, __file__, "--stored", "--first", str(first), "--count", str(count)]
+                here = subprocess.run(command, env=os.environ | {"XLA_PERSISTENT_CACHE_READ_ONLY": "1"}).returncode
+            failed += here
+            for file in Path(folder).iterdir():
+                file.unlink()
+            print(
+                f"{first + count - options.first} programs, {failed} failed, {time.monotonic() - start:.0f} s",
+                flush=True,
+            )
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
