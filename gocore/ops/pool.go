@@ -44,6 +44,11 @@ func poolArgs(a *ir.Args, op string, n, at int, dilated bool) (p pooling, err er
 		lists[3] = a.Ints(at + 3)
 		count = 4
 	}
+	either := "either "
+	if op == "avg_pool3d" {
+		either = ""
+	}
+	ints := [4]string{2: "two", 3: "three"}[n]
 	p.ceil = a.Bool(at + count)
 	p.dilation = [3]int64{1, 1, 1}
 	for k, to := range [4]*[3]int64{&p.kernel, &p.stride, &p.padding, &p.dilation} {
@@ -55,9 +60,9 @@ func poolArgs(a *ir.Args, op string, n, at int, dilated bool) (p pooling, err er
 			p.stride = p.kernel
 			continue
 		case len(from) != 1 && len(from) != n && k == 1:
-			return p, errs.New(errs.Runtime, "%s: stride must either be omitted, a single int, or a tuple of %s ints", op, [4]string{2: "two", 3: "three"}[n])
+			return p, errs.New(errs.Runtime, "%s: stride must %sbe omitted, a single int, or a tuple of %s ints", op, either, ints)
 		case len(from) != 1 && len(from) != n:
-			return p, errs.New(errs.Runtime, "%s: %s must either be a single int, or a tuple of %s ints", op, names[k], [4]string{2: "two", 3: "three"}[n])
+			return p, errs.New(errs.Runtime, "%s: %s must %sbe a single int, or a tuple of %s ints", op, names[k], either, ints)
 		}
 		for i := range n {
 			to[i] = from[min(i, len(from)-1)]

@@ -5,6 +5,7 @@
 package shape
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -176,7 +177,7 @@ func Contiguous(dst, dims []int64) []int64 {
 	return dst
 }
 
-// Broadcast appends to dst the dimensions that a and b broadcast to; ok is false, with the offending
+// Broadcast appends to dst the dimensions that a and b broadcast to; ok is false, with the last offending
 // dimension (counted in the result), if they do not.
 func Broadcast(dst, a, b []int64) (dims []int64, bad int, ok bool) {
 	if len(a) < len(b) {
@@ -185,7 +186,7 @@ func Broadcast(dst, a, b []int64) (dims []int64, bad int, ok bool) {
 	n := len(dst)
 	dst = append(dst, a...)
 	k := len(a) - len(b)
-	for i, y := range b {
+	for i, y := range slices.Backward(b) {
 		x := dst[n+k+i]
 		switch {
 		case x == y || y == 1:
