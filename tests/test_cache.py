@@ -39,13 +39,19 @@ def test_damaged_files_are_compiled_anew(ok, python, tmp_path: Path) -> None:
     assert done.err.count("is not usable and is compiled anew") == int(first[1])
 
 
-def test_a_directory_that_others_can_write_to_is_refused(ok, tmp_path: Path) -> None:
+def test_a_directory_that_others_can_write_to_is_not_used(python, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
-    out = ok(
-        "import torch, torch_go_xla\ntry: torch.ones(1, device='xla')\nexcept RuntimeError as e: print(e)",
-        XLA_PERSISTENT_CACHE_PATH=str(tmp_path),
-    )
-    assert "0700" in out
+    done = python(STEP, XLA_PERSISTENT_CACHE_PATH=str(tmp_path))
+    assert done.code == 0, done.err
+    assert done.err.count("XLA_PERSISTENT_CACHE_PATH is not used") == 1 and "(mode 0700)" in done.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_directory_that_others_can_read_is_closed(ok, tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    ok(STEP, XLA_PERSISTENT_CACHE_PATH=str(tmp_path))
+    assert tmp_path.stat().st_mode & 0o777 == 0o700
+    assert {file.stat().st_mode & 0o777 for file in tmp_path.glob("*.bin")} == {0o600}
 
 
 def test_numbers_do_not_compile_again() -> None:

@@ -156,9 +156,20 @@ func TestDirectoriesOfOthersAreRefused(t *testing.T) {
 	}
 	made := filepath.Join(dir, "made")
 	open(t, made, "c", false)
-	if info, err := os.Stat(made); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("the directory was made with %v, %v", info, err)
+	wantMode := func(want fs.FileMode) {
+		t.Helper()
+		if info, err := os.Stat(made); err != nil || info.Mode().Perm() != want {
+			t.Errorf("the directory has %v, %v, not %v", info, err, want)
+		}
 	}
+	wantMode(0o700)
+	if err := os.Chmod(made, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	open(t, made, "c", true)
+	wantMode(0o755)
+	open(t, made, "c", false)
+	wantMode(0o700)
 	if os.Getuid() != 0 {
 		t.Skip("only root can give a directory to another user")
 	}

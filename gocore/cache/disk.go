@@ -17,8 +17,8 @@ import (
 
 // Disk is a directory of values that processes share: one file a key, written beside and renamed.
 //
-// Values are only trusted if they are this user's: the directory must belong to the user and be closed to
-// others. A stamp (what makes the values: the compiler and its version) is part of every file's name, so that
+// Values are only trusted if they are this user's: the directory must belong to the user, and nobody else may
+// write to it. A stamp (what makes the values: the compiler and its version) is part of every file's name, so that
 // several compilers share a directory, and stands in the file, beside a checksum: a file that is foreign,
 // truncated or corrupted is a miss.
 type Disk struct {
@@ -36,7 +36,7 @@ const (
 // ErrCorrupt is a file that is not what was written under its name.
 var ErrCorrupt = errors.New("cache: corrupted file")
 
-// OpenDisk opens a directory, made with mode 0700 if it is not there. stamp names what makes the values.
+// OpenDisk opens a directory, made with mode 0700 if it is not there, and closed if others could read it. One of another user's, or that others can write to, is an error. stamp names what makes the values.
 func OpenDisk(dir, stamp string, readOnly bool) (*Disk, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -54,6 +54,11 @@ func OpenDisk(dir, stamp string, readOnly bool) (*Disk, error) {
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if !info.IsDir() || !ok || int(owner.Uid) != os.Getuid() || info.Mode().Perm()&0o022 != 0 {
 		return nil, fmt.Errorf("cache: %s must be a directory of this user that nobody else can write to (mode 0700)", dir)
+	}
+	if mode := info.Mode().Perm(); !readOnly && mode&0o077 != 0 {
+		if err := os.Chmod(dir, mode&0o700); err != nil {
+			return nil, err
+		}
 	}
 	return &Disk{dir: dir, readOnly: readOnly, stamp: sha256.Sum256([]byte(stamp))}, nil
 }

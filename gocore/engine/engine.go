@@ -8,7 +8,6 @@
 package engine
 
 import (
-	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -130,7 +129,7 @@ func (e *Engine) Open(s Settings) error {
 	if dir := config.String("XLA_PERSISTENT_CACHE_PATH"); dir != "" {
 		stamp := client.PJRT.PlatformName() + "\n" + client.PJRT.PlatformVersion() + "\n" + config.String("XLA_FLAGS")
 		if e.disk, err = cache.OpenDisk(dir, stamp, config.On("XLA_PERSISTENT_CACHE_READ_ONLY")); err != nil {
-			return errors.Join(errs.Wrap(errs.Runtime, err, "XLA_PERSISTENT_CACHE_PATH: %v", err), client.PJRT.Close())
+			warn("XLA_PERSISTENT_CACHE_PATH is not used: %v", err)
 		}
 	}
 	if s.Torch != "" && config.On("TORCH_GO_XLA_TORCH_KERNELS") && client.PJRT.PlatformName() == torchcpu.Platform {

@@ -205,9 +205,14 @@ func (p *program) load(key string) *runtime.Executable {
 	diskMisses.Add(1)
 	if !errors.Is(err, fs.ErrNotExist) {
 		diskDamaged.Add(1)
-		fmt.Fprintf(os.Stderr, "torch_go_xla: warning: a program of the persistent cache is not usable and is compiled anew: %v\n", err)
+		warn("a program of the persistent cache is not usable and is compiled anew: %v", err)
 	}
 	return nil
+}
+
+// warn tells the user of something that costs time alone.
+func warn(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "torch_go_xla: warning: "+format+"\n", args...)
 }
 
 // store keeps the program for later processes. A device that cannot serialize, or a full disk, costs only that.
