@@ -54,6 +54,49 @@ def test_what_a_plugin_states_reaches_its_library(ok, tmp_path: Path) -> None:
     assert out.split() == ["3", "1000", "0"]
 
 
+OPTIONS = """
+import torch, torch_go_xla
+from torch_go_xla import plugins
+
+class Mine(plugins.DevicePlugin):
+    def library_path(self):
+        return {library!r}
+    def client_create_options(self):
+        return {{"devices": self.value}}
+
+mine = Mine()
+plugins.register_plugin("mine", mine)
+for mine.value in ("two", 1 << 40, [1, 2], 1.0, True, 1 << 70, [1, "two"], [1.5], None, {{}}, object()):
+    try:
+        torch.ones(1, device="xla")
+    except Exception as e:
+        print(f"{{type(e).__name__}}: {{e}}")
+mine.value = 2
+print(torch_go_xla.device_count())
+"""
+
+
+def test_options_reach_the_client_in_their_types(ok, tmp_path: Path) -> None:
+    """The null plugin takes an int, and names the type of what it refuses: PJRT's numbers of them."""
+    library = str(null_device.build(tmp_path))
+    lines = ok(OPTIONS.format(library=library), PJRT_DEVICE="mine", PJRT_LIBRARY_PATH=None).splitlines()
+    for line, words in zip(
+        lines,
+        [
+            "no option devices of type 0",
+            "devices",
+            "no option devices of type 2",
+            "no option devices of type 3",
+            "no option devices of type 4",
+            *["TypeError: option devices of the plugin is no"] * 5,
+            "TypeError: Object of type object",
+            "2",
+        ],
+        strict=True,
+    ):
+        assert words in line, lines
+
+
 SEARCH = """
 import os, sys
 import torch, torch_go_xla

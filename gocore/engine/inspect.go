@@ -2,6 +2,8 @@ package engine
 
 import (
 	"encoding/json"
+	"strconv"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -68,7 +70,9 @@ func (e *Engine) OpenJSON(text string) error {
 		Environment map[string]string `json:"environment"`
 		Job         JobSettings       `json:"job"`
 	}
-	if err := json.Unmarshal([]byte(text), &in); err != nil {
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber() // an option that is 1 is another than one that is 1.0
+	if err := decoder.Decode(&in); err != nil {
 		return errs.Wrap(errs.Value, err, "settings: %v", err)
 	}
 	for name, v := range in.Environment {
@@ -76,12 +80,39 @@ func (e *Engine) OpenJSON(text string) error {
 			return err
 		}
 	}
-	for k, v := range in.Options { // JSON has no integers
-		if f, ok := v.(float64); ok && f == float64(int64(f)) {
-			in.Options[k] = int64(f)
+	for name, v := range in.Options {
+		value, ok := option(v)
+		if !ok {
+			return errs.New(errs.Type, "option %s of the plugin is no string, bool, int of 64 bits, float or list of such ints", name)
 		}
+		in.Options[name] = value
 	}
 	return e.Open(Settings{Library: in.Library, Preload: in.Preload, Options: in.Options, Torch: in.Torch, Job: in.Job})
+}
+
+// option is a create option, as JSON has it, in the type that a plugin's client takes.
+func option(v any) (any, bool) {
+	switch v := v.(type) {
+	case string, bool:
+		return v, true
+	case json.Number:
+		if strings.ContainsAny(v.String(), ".eE") {
+			f, err := strconv.ParseFloat(v.String(), 32)
+			return float32(f), err == nil
+		}
+		i, err := v.Int64()
+		return i, err == nil
+	case []any:
+		list := make([]int64, len(v))
+		for i, item := range v {
+			n, ok := option(item)
+			if list[i], ok = n.(int64); !ok {
+				return nil, false
+			}
+		}
+		return list, true
+	}
+	return nil, false
 }
 
 // DeviceCount is the number of devices, 0 before Open.
