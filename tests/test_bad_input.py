@@ -174,6 +174,19 @@ WRONG = {
 }
 
 
+def test_a_shape_of_too_many_elements(ok) -> None:
+    out = ok(
+        """
+import torch, torch_go_xla
+for attempt in range(3):
+    try: torch.zeros(1 << 40, 1 << 40, device="xla")
+    except RuntimeError as e: print(e)
+    print(torch.ones(5, device="xla").sum().item())
+"""
+    )
+    assert out.count("overflow") == 3 and out.count("5.0") == 3, out
+
+
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_operands(name: str) -> None:
     with pytest.raises(Exception) as expected:  # noqa: PT011 (the class is what is compared)
