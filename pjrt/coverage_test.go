@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -39,17 +40,13 @@ var rewrite = flag.Bool("rewrite", false, "write the table of docs/pjrt.md anew"
 // TestCoverage checks that each function of the interface is called by the client or has a reason why not, that
 // the same holds for the CPU plugin, and that the table of docs/pjrt.md says so.
 func TestCoverage(t *testing.T) {
-	table, err := os.ReadFile("abi_functions.h")
-	if err != nil {
-		t.Fatal(err)
-	}
 	plugin := absentInPlugin(t)
 	used := make(map[string]bool) // reasons that say something
 	called := calledFunctions(t)
 	var rows strings.Builder
 	all, absent := 0, 0
-	for _, m := range regexp.MustCompile(`(?m)^  X\((\w+), (\w+)\)`).FindAllStringSubmatch(string(table), -1) {
-		name, block := m[1], m[2]
+	for _, f := range interfaceFunctions(t) {
+		name, block := f.name, f.block
 		all++
 		if (block != "unused") != slices.Contains(called, name) {
 			t.Errorf("%s has the block %s, but the sources call it: %v", name, block, slices.Contains(called, name))
@@ -79,6 +76,46 @@ func TestCoverage(t *testing.T) {
 	checkDocs(t, fmt.Sprintf("| | of %d | absent |\n|---|---|---|\n| client | %d called | %d |\n| CPU plugin | %d implemented | %d |\n\n"+
 		"What is absent, and why; nothing stands where a side has the function.\n\n| function | the client | the CPU plugin |\n|---|---|---|\n",
 		all, len(called), absent, all-len(plugin), len(plugin))+rows.String())
+}
+
+// TestPluginFunctionsAreTested checks that each function that the CPU plugin implements is called by a test of its own.
+func TestPluginFunctionsAreTested(t *testing.T) {
+	files, err := filepath.Glob("xlacpu/tests/*.cc")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("tests of the plugin: %v, %v", files, err)
+	}
+	tested := map[string]bool{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?:CALL\(|api->)PJRT_(\w+)`).FindAllStringSubmatch(string(text), -1) {
+			tested[m[1]] = true
+		}
+	}
+	absent := absentInPlugin(t)
+	for _, f := range interfaceFunctions(t) {
+		if absent[f.name] == "" && !tested[f.name] {
+			t.Errorf("no test in xlacpu/tests calls PJRT_%s", f.name)
+		}
+	}
+}
+
+// tableRow is a row of abi_functions.h.
+type tableRow struct{ name, block string }
+
+// interfaceFunctions lists the functions of the interface.
+func interfaceFunctions(t *testing.T) (all []tableRow) {
+	t.Helper()
+	table, err := os.ReadFile("abi_functions.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^  X\((\w+), (\w+)\)`).FindAllStringSubmatch(string(table), -1) {
+		all = append(all, tableRow{m[1], m[2]})
+	}
+	return all
 }
 
 // reasonFor is the reason of a function that the client does not call.

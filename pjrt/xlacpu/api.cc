@@ -34,6 +34,8 @@ void InstallAbsent(PJRT_Api& api) {
   XLACPU_ABSENT(CopyToDeviceStream_TotalBytes, kNoReceive);
   XLACPU_ABSENT(CopyToDeviceStream_GranuleSize, kNoReceive);
   XLACPU_ABSENT(CopyToDeviceStream_CurrentBytes, kNoReceive);
+  XLACPU_ABSENT(Buffer_DonateWithControlDependency,
+                "XLA:CPU does not give away buffers that wait for their caller");
   XLACPU_ABSENT(Client_UpdateGlobalProcessInfo,
                 "XLA:CPU does not restart processes of a running group");
 }

@@ -22,9 +22,7 @@ ClientRef Client::Make(std::unique_ptr<xla::PjRtClient> runtime,
   auto client = std::make_shared<Client>();
   client->pool = std::move(pool);
   client->xla = std::move(runtime);
-  // XLA's own is "cpu", whatever the release.
-  client->platform_version = absl::StrCat(
-      "XLA:CPU of tensorflow-cpu, build ", absl::Hex(LibraryIdentity()));
+  client->platform_version = PlatformVersion();
   client->AddMemories();
   client->AddDevices();
   auto topology = client->xla->GetTopologyDescription();

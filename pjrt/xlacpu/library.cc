@@ -132,4 +132,11 @@ absl::Status CheckLibraries() {
 
 uint64_t LibraryIdentity() { return kXla.fingerprint; }
 
+std::string_view PlatformVersion() {
+  static const std::string* version = new std::string(absl::StrCat(
+      "XLA:CPU of tensorflow-cpu ", kVersion, ", build ",
+      absl::Hex(LibraryIdentity())));
+  return *version;
+}
+
 }  // namespace xlacpu

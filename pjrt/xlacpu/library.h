@@ -3,6 +3,7 @@
 #define PJRT_XLACPU_LIBRARY_H_
 
 #include <cstdint>
+#include <string_view>
 
 #include "absl/status/status.h"
 
@@ -19,6 +20,10 @@ absl::Status CheckLibraries();
 
 // A number that stands for the build of XLA that CheckLibraries accepts.
 uint64_t LibraryIdentity();
+
+// What clients and topologies give as the platform's version: XLA's own is
+// "cpu", whatever the release.
+std::string_view PlatformVersion();
 
 }  // namespace xlacpu
 

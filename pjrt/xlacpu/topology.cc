@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "error.h"
+#include "library.h"
 #include "options.h"
 #include "plugin.h"
 #include "serialized.h"
@@ -118,9 +119,8 @@ PJRT_Error* TopologyDescription_PlatformVersion(
                     platform_version_size);
   XLACPU_OBJECT(topology, PJRT_TopologyDescription_PlatformVersion_Args,
                 topology);
-  std::string_view version = topology->xla->platform_version();
-  args->platform_version = version.data();
-  args->platform_version_size = version.size();
+  args->platform_version = PlatformVersion().data();
+  args->platform_version_size = PlatformVersion().size();
   return nullptr;
 }
 

@@ -188,26 +188,6 @@ PJRT_Error* Client_FulfillAliasBuffer(
   return ToError(used->fulfill(Unwrap(args->buffer)->xla.get()));
 }
 
-PJRT_Error* Buffer_DonateWithControlDependency(
-    PJRT_Buffer_DonateWithControlDependency_Args* args) {
-  XLACPU_CHECK_ARGS(PJRT_Buffer_DonateWithControlDependency_Args, out_buffer);
-  XLACPU_OBJECT(buffer, PJRT_Buffer_DonateWithControlDependency_Args, buffer);
-  auto [promise, future] = xla::MakePromise<>();
-  XLACPU_ASSIGN(auto donated,
-                buffer->xla->DonateWithControlDependency(std::move(future)));
-  args->out_buffer = NewBuffer(buffer->client, std::move(donated));
-  // The caller calls back exactly once; that call frees the promise.
-  args->callback_data = new xla::Promise<>(std::move(promise));
-  args->dependency_ready_callback =
-      [](PJRT_Buffer_DonateWithControlDependency_Callback_Args* ready) {
-        std::unique_ptr<xla::Promise<>> dependency(
-            static_cast<xla::Promise<>*>(ready->callback_data));
-        dependency->Set(ToStatus(ready->error_code, ready->error_message,
-                                 ready->error_message_size));
-      };
-  return nullptr;
-}
-
 // ----- between devices
 
 PJRT_Error* Buffer_CopyToDevice(PJRT_Buffer_CopyToDevice_Args* args) {
@@ -334,7 +314,6 @@ void InstallTransfer(PJRT_Api& api) {
   XLACPU_SLOT(api, Client_CreateViewOfDeviceBuffer);
   XLACPU_SLOT(api, Client_CreateAliasBuffer);
   XLACPU_SLOT(api, Client_FulfillAliasBuffer);
-  XLACPU_SLOT(api, Buffer_DonateWithControlDependency);
   XLACPU_SLOT(api, Buffer_CopyToDevice);
   XLACPU_SLOT(api, Buffer_CopyToMemory);
   XLACPU_SLOT(api, Buffer_ToHostBuffer);

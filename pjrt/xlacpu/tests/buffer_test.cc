@@ -348,4 +348,22 @@ TEST(deleted_buffer_answers_with_errors) {
   EXPECT(buffer.Dims() == (std::vector<int64_t>{2}));
 }
 
+TEST(buffer_describes_itself) {
+  Client client;
+  Buffer buffer = client.Put(std::vector<float>(6), PJRT_Buffer_Type_F32, {2, 3});
+  ARGS(PJRT_Buffer_UnpaddedDimensions_Args, unpadded);
+  unpadded.buffer = buffer.get();
+  CALL(PJRT_Buffer_UnpaddedDimensions, unpadded);
+  EXPECT_EQ(unpadded.num_dims, size_t{2});
+  EXPECT_EQ(unpadded.unpadded_dims[1], int64_t{3});
+  ARGS(PJRT_Buffer_DynamicDimensionIndices_Args, dynamic);
+  dynamic.buffer = buffer.get();
+  CALL(PJRT_Buffer_DynamicDimensionIndices, dynamic);
+  EXPECT_EQ(dynamic.num_dynamic_dims, size_t{0});
+  ARGS(PJRT_Buffer_IsOnCpu_Args, on_cpu);
+  on_cpu.buffer = buffer.get();
+  CALL(PJRT_Buffer_IsOnCpu, on_cpu);
+  EXPECT(on_cpu.is_on_cpu);
+}
+
 }  // namespace

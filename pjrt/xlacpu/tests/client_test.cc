@@ -71,7 +71,7 @@ TEST(client_names_its_platform) {
   CALL(PJRT_Client_PlatformVersion, version);
   const std::string text(version.platform_version,
                          version.platform_version_size);
-  EXPECT(text.find("XLA:CPU of tensorflow-cpu, build ") == 0);
+  EXPECT(text.find("XLA:CPU of tensorflow-cpu 2.21.0, build ") == 0);
   ARGS(PJRT_Client_ProcessIndex_Args, process);
   process.client = client.get();
   CALL(PJRT_Client_ProcessIndex, process);
@@ -146,41 +146,6 @@ TEST(memories_belong_to_their_devices) {
   }
 }
 
-TEST(topology_survives_serialization) {
-  Client client({IntOption("cpu_device_count", 2)});
-  ARGS(PJRT_Client_TopologyDescription_Args, get);
-  get.client = client.get();
-  CALL(PJRT_Client_TopologyDescription, get);
-  ARGS(PJRT_TopologyDescription_Serialize_Args, out);
-  out.topology = get.topology;
-  CALL(PJRT_TopologyDescription_Serialize, out);
-  ARGS(PJRT_TopologyDescription_Deserialize_Args, in);
-  in.serialized_topology = out.serialized_bytes;
-  in.serialized_topology_size = out.serialized_bytes_size;
-  CALL(PJRT_TopologyDescription_Deserialize, in);
-  out.serialized_topology_deleter(out.serialized_topology);
-  ARGS(PJRT_TopologyDescription_GetDeviceDescriptions_Args, devices);
-  devices.topology = in.topology;
-  CALL(PJRT_TopologyDescription_GetDeviceDescriptions, devices);
-  EXPECT_EQ(devices.num_descriptions, size_t{2});
-  ARGS(PJRT_TopologyDescription_PlatformName_Args, name);
-  name.topology = in.topology;
-  CALL(PJRT_TopologyDescription_PlatformName, name);
-  EXPECT_EQ(Text(name.platform_name, name.platform_name_size), "cpu");
-  ARGS(PJRT_TopologyDescription_Destroy_Args, destroy);
-  destroy.topology = in.topology;
-  CALL(PJRT_TopologyDescription_Destroy, destroy);
-}
-
-TEST(topology_from_garbage_is_an_error) {
-  ARGS(PJRT_TopologyDescription_Deserialize_Args, args);
-  args.serialized_topology = "\xff\xff\xff\xff garbage";
-  args.serialized_topology_size = 12;
-  EXPECT_ERROR(
-      harness::Take(harness::api->PJRT_TopologyDescription_Deserialize(&args)),
-      kInvalidArgument, "not a serialized CPU topology");
-}
-
 // A garbage-collected host lets go of its objects in any order.
 TEST(buffers_and_programs_outlive_their_client) {
   auto client = std::make_unique<Client>();
@@ -190,6 +155,99 @@ TEST(buffers_and_programs_outlive_their_client) {
   std::vector<harness::Buffer> sum = program.Run({&a, &a});
   const std::vector<float> values = sum[0].Read<float>();
   EXPECT_EQ(values[2], 6.0f);
+}
+
+// ----- what devices and memories say of themselves
+
+TEST(device_describes_itself) {
+  Client client;
+  ARGS(PJRT_Device_GetDescription_Args, get);
+  get.device = client.Devices()[0];
+  CALL(PJRT_Device_GetDescription, get);
+  ARGS(PJRT_DeviceDescription_ProcessIndex_Args, process);
+  process.device_description = get.device_description;
+  CALL(PJRT_DeviceDescription_ProcessIndex, process);
+  EXPECT_EQ(process.process_index, 0);
+  ARGS(PJRT_DeviceDescription_DebugString_Args, text);
+  text.device_description = get.device_description;
+  CALL(PJRT_DeviceDescription_DebugString, text);
+  EXPECT_EQ(Text(text.debug_string, text.debug_string_size), "TFRT_CPU_0");
+  ARGS(PJRT_DeviceDescription_Attributes_Args, attributes);
+  attributes.device_description = get.device_description;
+  CALL(PJRT_DeviceDescription_Attributes, attributes);
+  for (size_t i = 0; i < attributes.num_attributes; ++i) {
+    EXPECT(attributes.attributes[i].name_size > 0);
+  }
+}
+
+TEST(memories_describe_themselves) {
+  Client client({IntOption("cpu_device_count", 2)});
+  std::set<int> ids;
+  for (PJRT_Memory* memory : client.Memories()) {
+    ARGS(PJRT_Memory_Id_Args, id);
+    id.memory = memory;
+    CALL(PJRT_Memory_Id, id);
+    ids.insert(id.id);
+    ARGS(PJRT_Memory_Kind_Id_Args, kind);
+    kind.memory = memory;
+    CALL(PJRT_Memory_Kind_Id, kind);
+    ARGS(PJRT_Memory_DebugString_Args, debug);
+    debug.memory = memory;
+    CALL(PJRT_Memory_DebugString, debug);
+    EXPECT(Text(debug.debug_string, debug.debug_string_size).find("id=") !=
+           std::string::npos);
+    ARGS(PJRT_Memory_ToString_Args, text);
+    text.memory = memory;
+    CALL(PJRT_Memory_ToString, text);
+    EXPECT(text.to_string_size > 0);
+  }
+  EXPECT_EQ(ids.size(), client.Memories().size());
+}
+
+// XLA:CPU keeps no marks for a profiler: the event is there and means nothing.
+TEST(tracking_event_is_made_and_destroyed) {
+  Client client;
+  const std::string what = "a step";
+  ARGS(PJRT_Device_CreateAsyncTrackingEvent_Args, make);
+  make.device = client.Devices()[0];
+  make.description = what.data();
+  make.description_size = what.size();
+  CALL(PJRT_Device_CreateAsyncTrackingEvent, make);
+  EXPECT(make.event != nullptr);
+  ARGS(PJRT_AsyncTrackingEvent_Destroy_Args, destroy);
+  destroy.event = make.event;
+  CALL(PJRT_AsyncTrackingEvent_Destroy, destroy);
+}
+
+TEST(nothing_is_poisoned_where_nothing_runs) {
+  Client client;
+  const std::string why = "on purpose";
+  ARGS(PJRT_Device_PoisonExecution_Args, poison);
+  poison.device = client.Devices()[0];
+  poison.launch_id = 1;
+  poison.error_code = PJRT_Error_Code_ABORTED;
+  poison.error_message = why.data();
+  poison.error_message_size = why.size();
+  CALL(PJRT_Device_PoisonExecution, poison);
+  EXPECT(!poison.poisoned);
+}
+
+// XLA:CPU pins nothing, which is its own error, and the client works on.
+TEST(memory_of_the_host_cannot_be_pinned) {
+  Client client;
+  char memory[64];
+  ARGS(PJRT_Client_DmaMap_Args, map);
+  map.client = client.get();
+  map.data = memory;
+  map.size = sizeof memory;
+  EXPECT_ERROR(harness::Take(harness::api->PJRT_Client_DmaMap(&map)),
+               PJRT_Error_Code_UNIMPLEMENTED, "not supported");
+  ARGS(PJRT_Client_DmaUnmap_Args, unmap);
+  unmap.client = client.get();
+  unmap.data = memory;
+  EXPECT_ERROR(harness::Take(harness::api->PJRT_Client_DmaUnmap(&unmap)),
+               PJRT_Error_Code_UNIMPLEMENTED, "not supported");
+  EXPECT_EQ(client.PutF32({7}).Read<float>()[0], 7.0f);
 }
 
 }  // namespace

@@ -13,11 +13,13 @@ using harness::Program;
 constexpr int kInvalidArgument = PJRT_Error_Code_INVALID_ARGUMENT;
 
 // CompileOptionsProto{executable_build_options{device_ordinal: -1,
-// num_replicas, num_partitions}}, by hand: fields 3 and 1, 4, 5.
+// num_replicas, num_partitions, use_spmd_partitioning}}, by hand: fields 3 and
+// 1, 4, 5, 6.
 std::string BuildOptions(int replicas, int partitions) {
   std::string inner("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11);
   inner += {'\x20', static_cast<char>(replicas), '\x28',
-            static_cast<char>(partitions)};
+            static_cast<char>(partitions), '\x30',
+            static_cast<char>(partitions > 1)};
   return std::string("\x1a") + static_cast<char>(inner.size()) + inner;
 }
 
@@ -121,7 +123,13 @@ TEST(misuse_of_a_program_is_an_error) {
                "argument 1 is null");
   ARGS(PJRT_LoadedExecutable_Delete_Args, deletion);
   deletion.executable = program.get();
+  ARGS(PJRT_LoadedExecutable_IsDeleted_Args, deleted);
+  deleted.executable = program.get();
+  CALL(PJRT_LoadedExecutable_IsDeleted, deleted);
+  EXPECT(!deleted.is_deleted);
   CALL(PJRT_LoadedExecutable_Delete, deletion);
+  CALL(PJRT_LoadedExecutable_IsDeleted, deleted);
+  EXPECT(deleted.is_deleted);
   EXPECT_ERROR(program.TryRun({&a, &a}, out),
                PJRT_Error_Code_FAILED_PRECONDITION, "deleted executable");
 }
@@ -185,6 +193,14 @@ class Description {
   PJRT_Executable* handle_;
 };
 
+std::string Fingerprint(const Program& program) {
+  ARGS(PJRT_LoadedExecutable_Fingerprint_Args, args);
+  args.executable = program.get();
+  CALL(PJRT_LoadedExecutable_Fingerprint, args);
+  return std::string(args.executable_fingerprint,
+                     args.executable_fingerprint_size);
+}
+
 TEST(executable_describes_itself) {
   Client client;
   Program program = client.Compile(AddProgram(6));
@@ -239,6 +255,50 @@ TEST(executable_describes_itself) {
   EXPECT(flops);
 }
 
+TEST(executable_tells_how_it_was_compiled) {
+  Client client({IntOption("cpu_device_count", 2)});
+  Program program = client.Compile(AddProgram(6), BuildOptions(1, 2));
+  Description executable(program);
+  ARGS(PJRT_Executable_NumPartitions_Args, partitions);
+  partitions.executable = executable.get();
+  CALL(PJRT_Executable_NumPartitions, partitions);
+  EXPECT_EQ(partitions.num_partitions, size_t{2});
+  ARGS(PJRT_Executable_SizeOfGeneratedCodeInBytes_Args, size);
+  size.executable = executable.get();
+  CALL(PJRT_Executable_SizeOfGeneratedCodeInBytes, size);
+  ARGS(PJRT_Executable_GetCompileOptions_Args, options);
+  options.executable = executable.get();
+  CALL(PJRT_Executable_GetCompileOptions, options);
+  const std::string bytes(options.serialized_bytes,
+                          options.serialized_bytes_size);
+  options.serialized_compile_options_deleter(options.serialized_compile_options);
+  client.Compile(AddProgram(6), bytes);
+  ARGS(PJRT_Executable_Fingerprint_Args, print);
+  print.executable = executable.get();
+  CALL(PJRT_Executable_Fingerprint, print);
+  EXPECT_EQ(std::string(print.executable_fingerprint,
+                        print.executable_fingerprint_size),
+            Fingerprint(program));
+  ARGS(PJRT_LoadedExecutable_AddressableDevices_Args, devices);
+  devices.executable = program.get();
+  CALL(PJRT_LoadedExecutable_AddressableDevices, devices);
+  EXPECT(std::vector<PJRT_Device*>(
+             devices.addressable_devices,
+             devices.addressable_devices + devices.num_addressable_devices) ==
+         client.Devices());
+  // DeviceAssignmentProto{replica_count: 1, computation_count: 2,
+  // computation_devices: [{replica_device_ids: 0}, {replica_device_ids: 1}]}.
+  ARGS(PJRT_LoadedExecutable_GetDeviceAssignment_Args, assignment);
+  assignment.executable = program.get();
+  CALL(PJRT_LoadedExecutable_GetDeviceAssignment, assignment);
+  EXPECT_EQ(std::string(assignment.serialized_bytes,
+                        assignment.serialized_bytes_size),
+            std::string("\x08\x01\x10\x02\x1a\x03\x0a\x01\x00"
+                        "\x1a\x03\x0a\x01\x01", 14));
+  assignment.serialized_device_assignment_deleter(
+      assignment.serialized_device_assignment);
+}
+
 TEST(optimized_program_comes_in_two_steps) {
   Client client;
   Program program = client.Compile(AddProgram(6));
@@ -258,14 +318,6 @@ TEST(optimized_program_comes_in_two_steps) {
   EXPECT_ERROR(
       harness::Take(harness::api->PJRT_Executable_OptimizedProgram(&args)),
       kInvalidArgument, "code_size is 1");
-}
-
-std::string Fingerprint(const Program& program) {
-  ARGS(PJRT_LoadedExecutable_Fingerprint_Args, args);
-  args.executable = program.get();
-  CALL(PJRT_LoadedExecutable_Fingerprint, args);
-  return std::string(args.executable_fingerprint,
-                     args.executable_fingerprint_size);
 }
 
 TEST(fingerprint_tells_programs_and_options_apart) {

@@ -84,6 +84,17 @@ def test_refuses_other_code_of_the_same_size(tensorflow, plugin, clean_environme
     assert "fingerprint" in done.stdout and str(tmp_path / name) in done.stdout
 
 
+def test_refuses_another_release(tensorflow, plugin, clean_environment, tmp_path):
+    """A library before TensorFlow's that says it is another release, as one in the process already would."""
+    other = tmp_path / "libother.so"
+    source = tmp_path / "other.c"
+    source.write_text('const char *TF_Version(void) { return "2.20.0"; }')
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", other, source], check=True)
+    done = run_python(VET, tensorflow, plugin, env=dict(clean_environment, LD_PRELOAD=str(other)))
+    assert done.stdout.startswith("9 "), done.stdout + done.stderr
+    assert f"{other} is TensorFlow 2.20.0" in done.stdout
+
+
 def test_lives_beside_torch(tensorflow, plugin, clean_environment):
     pytest.importorskip("torch", reason="torch is not installed")
     code = VET + (

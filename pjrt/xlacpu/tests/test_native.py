@@ -73,3 +73,10 @@ def test_environment_completes_the_options(native, tensorflow, plugin, clean_env
     env = dict(clean_environment, CPU_NUM_DEVICES="0")
     done = run_one(native, tensorflow, plugin, env, "program_runs")
     assert "CPU_NUM_DEVICES is 0, must lie in 1..2048" in done.stdout
+
+
+def test_options_come_before_the_environment(native, tensorflow, plugin, clean_environment):
+    env = dict(clean_environment, CPU_NUM_DEVICES="2")
+    case = "client_has_the_devices_asked_for"  # by the option: 3
+    done = run_one(native, tensorflow, plugin, env, case)
+    assert (done.returncode, done.stdout) == (0, f"ok {case}\n"), done.stdout + done.stderr

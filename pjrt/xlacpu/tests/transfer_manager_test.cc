@@ -198,4 +198,22 @@ TEST(alias_takes_an_error) {
   EXPECT_ERROR(alias.Ready(), PJRT_Error_Code_CANCELLED, why);
 }
 
+// XLA:CPU has no use for it: what can be read is accepted.
+TEST(metadata_of_transfers_is_text) {
+  Client client;
+  Manager manager(client, {{1}});
+  PJRT_NamedValue entry = harness::TextOption("origin", "a file");
+  ARGS(PJRT_AsyncHostToDeviceTransferManager_AddMetadata_Args, args);
+  args.transfer_manager = manager.get();
+  args.transfer_metadata = &entry;
+  args.num_metadata = 1;
+  CALL(PJRT_AsyncHostToDeviceTransferManager_AddMetadata, args);
+  entry = harness::IntOption("origin", 1);
+  EXPECT_ERROR(
+      harness::Take(
+          harness::api->PJRT_AsyncHostToDeviceTransferManager_AddMetadata(&args)),
+      kInvalidArgument, "origin is not a string");
+  EXPECT_OK(manager.Transfer(0, {1}, 0, true));
+}
+
 }  // namespace
