@@ -12,6 +12,9 @@ func UseSPMD() (bool, error) { return ok(engine.Default.UseSPMD()) }
 // Partitions returns the number of devices that SPMD spreads programs over, 0 without SPMD.
 func Partitions() int64 { return int64(engine.Default.Partitions()) }
 
+// TorchKernels reports that programs may call torch's own CPU kernels.
+func TorchKernels() bool { return engine.Default.TorchKernels() }
+
 // Annotate gives the value of a storage, a dense array of ndim int64 sizes at dims, a sharding; "" takes
 // it away.
 func Annotate(handle, torchType, dims, ndim int64, sharding string) (bool, error) {

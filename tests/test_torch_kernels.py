@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import torch_go_xla.debug.metrics as metrics
 from torch_go_xla import _XLAC
 from torch_go_xla._core import core
 
@@ -84,6 +85,7 @@ PROGRAM = """
 import torch, torch_go_xla
 import torch.nn.functional as F
 import torch_go_xla.debug.metrics as met
+import torch_go_xla.debug.metrics as metrics
 from torch_go_xla import _XLAC
 torch.manual_seed(0)
 x, w = torch.randn(4, 16, 64, 64).to("xla"), torch.randn(16, 16, 3, 3).to("xla").requires_grad_()
@@ -138,3 +140,28 @@ print(len(done))
 
 def test_the_switch_is_documented():
     assert "TORCH_GO_XLA_TORCH_KERNELS" in {row[0] for row in core.config_table()}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex128], ids=str)
+def test_eigenvalues_and_ldl_factors_are_torchs(dtype):
+    torch.manual_seed(0)
+    x, b = torch.randn(2, 4, 4, dtype=dtype), torch.randn(4, 3, dtype=dtype)
+    metrics.clear_counters()
+
+    def results(x, b):
+        x = x.detach().requires_grad_()
+        values, vectors = torch.linalg.eig(x)
+        (values.abs().sum() + vectors.abs().square().sum()).backward()
+        factors, pivots, info = torch.linalg.ldl_factor_ex((x + x.mH).detach(), hermitian=True)
+        solved = torch.linalg.ldl_solve(factors, pivots, b, hermitian=True)
+        return values, vectors, x.grad, torch.linalg.eigvals(x[:1]), factors, pivots, info, solved
+
+    for got, want in zip(results(x.to("xla"), b.to("xla")), results(x, b), strict=True):
+        torch.testing.assert_close(got.detach().cpu(), want.detach(), rtol=1e-4, atol=1e-5)
+    assert metrics.executed_fallback_ops() == []
+
+
+def test_eigenvalues_of_no_numbers_are_refused():
+    values = torch.linalg.eigvals(torch.full((2, 2), torch.nan, device="xla"))
+    with pytest.raises(RuntimeError, match="input tensor should not contain infs or NaNs"):
+        values.cpu()

@@ -57,6 +57,13 @@ func (e *Engine) Partitions() int {
 	return e.ctx.Partitions
 }
 
+// TorchKernels reports that programs may call torch's own CPU kernels.
+func (e *Engine) TorchKernels() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.torchKernels && !e.spmd()
+}
+
 // placement is how a dense array s of all bytes of a storage is put there.
 func (e *Engine) placement(c *alias.Cell, s *shape.Shape) (*shape.Shape, *sharding.Sharding) {
 	switch {

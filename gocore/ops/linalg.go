@@ -9,7 +9,8 @@ import (
 
 // linalgRows are linear algebra. A factorization is a loop over the columns, each step of which works on
 // all matrices of a batch at once; its lowering sees them as one array [batch, rows, columns].
-var linalgRows = join(fftRows, triangularRows, choleskyRows, luRows, solveRows, qrRows, svdRows, matrixFunctionRows)
+var linalgRows = join(fftRows, triangularRows, choleskyRows, luRows, solveRows, qrRows, svdRows, matrixFunctionRows,
+	torchLinalgRows)
 
 // matrices refuses argument i if it is not a batch of matrices of a type that LAPACK computes with.
 func (c *Ctx) matrices(i int, name string) (*shape.Shape, error) {

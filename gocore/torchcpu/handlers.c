@@ -1,6 +1,7 @@
 /* Handlers of XLA's typed custom calls whose bodies are torch's CPU kernels. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -132,6 +133,10 @@ static int tensor_of(const ffi_buffer *b, torch_tensor *out) {
   int32_t type = b->dtype == FFI_F32    ? torch.aoti_torch_dtype_float32()
                  : b->dtype == FFI_BF16 ? torch.aoti_torch_dtype_bfloat16()
                  : b->dtype == FFI_F16  ? torch.aoti_torch_dtype_float16()
+                 : b->dtype == FFI_F64  ? torch.aoti_torch_dtype_float64()
+                 : b->dtype == FFI_C64  ? torch.aoti_torch_dtype_complex64()
+                 : b->dtype == FFI_C128 ? torch.aoti_torch_dtype_complex128()
+                 : b->dtype == FFI_S32  ? torch.aoti_torch_dtype_int32()
                                         : torch.aoti_torch_dtype_int64();
   return torch.aoti_torch_create_tensor_from_blob(b->data, b->rank, b->dims, strides, 0, type, torch.aoti_torch_device_type_cpu(), 0, out);
 }
@@ -234,17 +239,77 @@ static int max_pool2d_backward(const ffi_frame *f) {
   return status;
 }
 
+/* An op by name: the operands, then what follows them in the schema (truths), on torch's stack; its results take their place. */
+static int op(const ffi_frame *f, const char *name, int count, const bool *truths) {
+  enum { MOST = 8 };
+  torch_tensor in[MOST] = {0};
+  uint64_t stack[MOST] = {0};
+  int64_t operand_count = f->args.size;
+  int status = operands(f, in);
+  if (status != 0) {
+    drop(in, MOST);
+    return status;
+  }
+  for (int64_t i = 0; i < operand_count; i++) stack[i] = (uint64_t)(uintptr_t)in[i]; /* the call owns them */
+  for (int i = 0; i < count; i++) stack[operand_count + i] = truths[i];
+  status = torch.aoti_torch_call_dispatcher(name, "", stack);
+  if (status != 0) return status;
+  for (int64_t k = 0; k < f->rets.size; k++) {
+    torch_tensor out = (torch_tensor)(uintptr_t)stack[k];
+    if (status == 0) status = give(f, k, out);
+    drop(&out, 1);
+  }
+  return status;
+}
+
+/* (matrices) -> eigenvalues, eigenvectors */
+static int linalg_eig(const ffi_frame *f) { return op(f, "aten::linalg_eig", 0, NULL); }
+
+static bool all_finite(const ffi_buffer *b) {
+  bool single = b->dtype == FFI_F32 || b->dtype == FFI_C64;
+  int64_t count = b->dtype == FFI_C64 || b->dtype == FFI_C128 ? 2 : 1;
+  for (int64_t i = 0; i < b->rank; i++) count *= b->dims[i];
+  for (int64_t i = 0; i < count; i++)
+    if (!isfinite(single ? ((const float *)b->data)[i] : ((const double *)b->data)[i])) return false;
+  return true;
+}
+
+/* (matrices) -> eigenvalues. LAPACK dies of what is not finite, which linalg_eig refuses and _linalg_eigvals does not. */
+static int linalg_eigvals(const ffi_frame *f) {
+  return op(f, all_finite(f->args.args[0]) ? "aten::_linalg_eigvals" : "aten::linalg_eig", 0, NULL);
+}
+
+/* (matrices) -> factors, pivots, info */
+static int linalg_ldl_factor(const ffi_frame *f) {
+  bool truths[] = {number(f, "hermitian") != 0, false};
+  return op(f, "aten::linalg_ldl_factor_ex", 2, truths);
+}
+
+/* (factors, pivots, right sides) -> solutions */
+static int linalg_ldl_solve(const ffi_frame *f) {
+  bool truths[] = {number(f, "hermitian") != 0};
+  return op(f, "aten::linalg_ldl_solve", 1, truths);
+}
+
 #define HANDLER(name) \
   static ffi_error *handle_##name(ffi_frame *f) { return handle(f, name); }
 HANDLER(convolution)
 HANDLER(convolution_backward)
 HANDLER(max_pool2d)
 HANDLER(max_pool2d_backward)
+HANDLER(linalg_eig)
+HANDLER(linalg_eigvals)
+HANDLER(linalg_ldl_factor)
+HANDLER(linalg_ldl_solve)
 
 const struct torch_target torch_targets[] = {
     {"torch_convolution", (void *)handle_convolution},
     {"torch_convolution_backward", (void *)handle_convolution_backward},
     {"torch_max_pool2d", (void *)handle_max_pool2d},
     {"torch_max_pool2d_backward", (void *)handle_max_pool2d_backward},
+    {"torch_linalg_eig", (void *)handle_linalg_eig},
+    {"torch_linalg_eigvals", (void *)handle_linalg_eigvals},
+    {"torch_linalg_ldl_factor", (void *)handle_linalg_ldl_factor},
+    {"torch_linalg_ldl_solve", (void *)handle_linalg_ldl_solve},
     {NULL, NULL},
 };

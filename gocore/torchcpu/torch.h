@@ -17,12 +17,17 @@ typedef void *torch_tensor; /* an owned at::Tensor */
   X(int32_t, aoti_torch_dtype_float32, (void))                                                                        \
   X(int32_t, aoti_torch_dtype_float16, (void))                                                                        \
   X(int32_t, aoti_torch_dtype_bfloat16, (void))                                                                       \
+  X(int32_t, aoti_torch_dtype_float64, (void))                                                                        \
+  X(int32_t, aoti_torch_dtype_complex64, (void))                                                                      \
+  X(int32_t, aoti_torch_dtype_complex128, (void))                                                                     \
+  X(int32_t, aoti_torch_dtype_int32, (void))                                                                          \
   X(int32_t, aoti_torch_dtype_int64, (void))                                                                          \
   X(void, aoti_torch_grad_mode_set_enabled, (bool))                                                                   \
   X(int32_t, aoti_torch_create_tensor_from_blob,                                                                      \
     (void *, int64_t, const int64_t *, const int64_t *, int64_t, int32_t, int32_t, int32_t, torch_tensor *))          \
   X(int32_t, aoti_torch_copy_, (torch_tensor, torch_tensor, int32_t))                                                 \
   X(int32_t, aoti_torch_delete_tensor_object, (torch_tensor))                                                         \
+  X(int32_t, aoti_torch_call_dispatcher, (const char *, const char *, uint64_t *))                                    \
   X(int32_t, aoti_torch_cpu_convolution,                                                                              \
     (torch_tensor, torch_tensor, torch_tensor *, LIST, LIST, LIST, int32_t, LIST, int64_t, torch_tensor *))           \
   X(int32_t, aoti_torch_cpu_convolution_backward,                                                                     \

@@ -51,7 +51,8 @@ func TestABI(t *testing.T) {
 		}
 	}
 	for our, their := range map[string]string{
-		"FFI_MAJOR": "XLA_FFI_API_MAJOR", "FFI_MINOR": "XLA_FFI_API_MINOR", "FFI_S64": "XLA_FFI_DataType_S64", "FFI_F16": "XLA_FFI_DataType_F16",
+		"FFI_MAJOR": "XLA_FFI_API_MAJOR", "FFI_MINOR": "XLA_FFI_API_MINOR", "FFI_S32": "XLA_FFI_DataType_S32", "FFI_S64": "XLA_FFI_DataType_S64", "FFI_F64": "XLA_FFI_DataType_F64",
+		"FFI_C64": "XLA_FFI_DataType_C64", "FFI_C128": "XLA_FFI_DataType_C128", "FFI_F16": "XLA_FFI_DataType_F16",
 		"FFI_F32": "XLA_FFI_DataType_F32", "FFI_BF16": "XLA_FFI_DataType_BF16", "FFI_STAGE_EXECUTE": "XLA_FFI_ExecutionStage_EXECUTE",
 		"FFI_INTERNAL": "XLA_FFI_Error_Code_INTERNAL", "FFI_EXTENSION_METADATA": "XLA_FFI_Extension_Metadata",
 	} {

@@ -243,6 +243,10 @@ class NativeCore:
         """Return the number of devices that SPMD spreads programs over, 0 without SPMD."""
         return int(_raw.bindings_Partitions())
 
+    def torch_kernels(self) -> bool:
+        """Tell whether programs may call torch's own CPU kernels."""
+        return bool(_raw.bindings_TorchKernels())
+
     def annotate(self, handle: int, scalar_type: int, sizes: Sequence[int], sharding: str) -> None:
         """Give the value of a storage a sharding; "" takes it away."""
         dims = array.array("q", sizes)

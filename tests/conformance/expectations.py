@@ -79,7 +79,6 @@ def tolerance(op: str, dtype: torch.dtype) -> tuple[float, float]:
 
 _CHALF = "xla has no complex numbers of half precision"
 _SPARSE = "xla tensors are dense"
-_LAPACK = "runs on the CPU: LAPACK's algorithm, data-dependent in every step, has no lowering yet"
 _TIES = "the order of equal elements is not specified, and the CPU's own is not stable"
 _VALUES = "whether the values are good is not known at the call: to look at them would wait for the device"
 # What does not pass, by pattern of the op, of the kind and of the type, and why. "some": with some samples only.
@@ -90,9 +89,6 @@ _KNOWN: list[tuple[str, str, str, str, str]] = [
     ("complex", "*", "float16", "all", _CHALF),
     ("polar", "*", "float16", "all", _CHALF),
     ("view_as_complex", "*", "float16", "all", _CHALF),
-    ("linalg_eig", "*", "*", "all", _LAPACK),
-    ("linalg_eigvals", "*", "*", "all", _LAPACK),
-    ("linalg_ldl_*", "*", "*", "all", _LAPACK),
     ("sort", "*", "*", "some", _TIES),
     ("argsort", "*", "*", "some", _TIES),
     ("topk", "*", "*", "some", _TIES),

@@ -81,6 +81,9 @@ class Core(Protocol):
     def partitions(self) -> int:
         """Return the number of devices that SPMD spreads programs over, 0 without SPMD."""
 
+    def torch_kernels(self) -> bool:
+        """Tell whether programs may call torch's own CPU kernels."""
+
     def annotate(self, handle: int, scalar_type: int, sizes: Sequence[int], sharding: str) -> None:
         """Give the value of a storage a sharding; "" takes it away."""
 

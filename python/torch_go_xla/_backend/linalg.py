@@ -1,4 +1,4 @@
-"""Linear algebra that is made of rows: least squares, and the factorizations that raise when asked to."""
+"""Linear algebra that is made of rows: least squares, the factorizations that raise when asked to, those of torch."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
+from . import fallback
+from .core import native
 
 Kernel = Callable[..., Any]
 
@@ -104,6 +107,25 @@ def _by_qr(a: Tensor, b: Tensor) -> Any:
     return q @ torch.linalg.solve_triangular(r.mH, b, upper=False)
 
 
+def _by_torch(name: str, *truths: str) -> Kernel:
+    """Return the kernel of an op that torch computes, within the program where it may call torch."""
+    op = getattr(torch.ops.aten, name).default
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        if native().torch_kernels():
+            return getattr(torch.ops.torch_go_xla, name)(*args, *(kwargs.get(t, False) for t in truths))
+        return fallback.on_cpu(op, args, kwargs)
+
+    return kernel
+
+
 def kernels() -> dict[str, Kernel]:
     """Return the kernels by overload."""
-    return {"linalg_lstsq": lstsq}
+    factor = _checking(_by_torch("linalg_ldl_factor_ex", "hermitian"), "torch.linalg.ldl_factor_ex")
+    return {
+        "linalg_lstsq": lstsq,
+        "linalg_eig": _by_torch("linalg_eig"),
+        "_linalg_eigvals": _by_torch("_linalg_eigvals"),
+        "linalg_ldl_factor_ex": factor,
+        "linalg_ldl_solve": _by_torch("linalg_ldl_solve", "hermitian"),
+    }

@@ -1,0 +1,95 @@
+package ops
+
+import (
+	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
+	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
+	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
+	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
+)
+
+// torchLinalgRows are the factorizations that LAPACK alone computes, its choices of pivots and its order of
+// eigenvalues being the result: calls of torch's kernels, for programs that may call them. _backend/linalg.py
+// leads torch's ops of these names here, or to the CPU.
+var torchLinalgRows = []Row{
+	{Name: "torch_go_xla::linalg_eig", Schema: "(Tensor self) -> (Tensor, Tensor)", Internal: true,
+		Infer: func(c *Ctx) error {
+			s, err := c.squares(0, "linalg.eig")
+			if err != nil {
+				return err
+			}
+			n, _ := sides(s)
+			if err := c.returnStack(s, s.DType.ToComplex(), n); err != nil {
+				return err
+			}
+			return c.ReturnLike(s.With(s.DType.ToComplex()))
+		},
+		Lower: func(l *Lowering) { l.factorize("torch_linalg_eig", 1, 2) }},
+	{Name: "torch_go_xla::_linalg_eigvals", Schema: "(Tensor self) -> Tensor", Internal: true,
+		Infer: func(c *Ctx) error {
+			s, err := c.squares(0, "linalg.eigvals")
+			if err != nil {
+				return err
+			}
+			n, _ := sides(s)
+			return c.returnStack(s, s.DType.ToComplex(), n)
+		},
+		Lower: func(l *Lowering) { l.factorize("torch_linalg_eigvals", 1, 1) }},
+	{Name: "torch_go_xla::linalg_ldl_factor_ex", Schema: "(Tensor self, bool hermitian) -> (Tensor, Tensor, Tensor)", Internal: true,
+		Infer: func(c *Ctx) error {
+			s, err := c.squares(0, "torch.linalg.ldl_factor_ex")
+			if err != nil {
+				return err
+			}
+			if err := c.ReturnLike(s); err != nil {
+				return err
+			}
+			n, _ := sides(s)
+			if err := c.returnStack(s, dtype.I32, n); err != nil {
+				return err
+			}
+			return c.returnStack(s, dtype.I32)
+		},
+		Lower: func(l *Lowering) { l.factorize("torch_linalg_ldl_factor", 1, 3) }},
+	{Name: "torch_go_xla::linalg_ldl_solve", Schema: "(Tensor LD, Tensor pivots, Tensor B, bool hermitian) -> Tensor", Internal: true,
+		Infer: func(c *Ctx) error {
+			ld, b := c.In(0), c.In(2)
+			if _, err := c.squares(0, "torch.linalg.ldl_solve"); err != nil {
+				return err
+			}
+			if rows, _ := sides(ld); len(b.Dims) < 2 || b.Dims[len(b.Dims)-2] != rows || b.DType != ld.DType {
+				return errs.New(errs.Runtime, "linalg.ldl_solve: Incompatible factors %s and right-hand sides %s", ld, b)
+			}
+			r, k := len(ld.Dims)-2, len(b.Dims)-2
+			dims, _, ok := shape.Broadcast(c.dims[:0], ld.Dims[:r], b.Dims[:k])
+			if !ok {
+				return errs.New(errs.Runtime, "linalg.ldl_solve: Incompatible batches of factors %s and right-hand sides %s", ld, b)
+			}
+			return c.Return(b.DType, append(dims, b.Dims[k:]...)...)
+		},
+		Lower: func(l *Lowering) { l.factorize("torch_linalg_ldl_solve", 3, 1) }},
+}
+
+// factorize gives the results of torch's kernel of so many operands; behind them may stand whether they are Hermitian.
+func (l *Lowering) factorize(target string, operands, results int) {
+	if l.Out(0).Numel() == 0 {
+		l.allOmitted(results)
+		return
+	}
+	if !l.TorchKernels {
+		l.B.Failf(target, nil, "torch's CPU kernel cannot be called by a program that may run elsewhere, or in parts")
+		l.allOmitted(results)
+		return
+	}
+	in, out := make([]value, operands), make([]*shape.Shape, results)
+	for i := range in {
+		in[i] = l.In(i)
+	}
+	for k := range out {
+		out[k] = l.Out(k)
+	}
+	var config []stablehlo.Attr
+	if l.Len() > operands {
+		config = append(config, flag("hermitian", l.Bool(operands)))
+	}
+	l.Return(l.callTorch(target, in, out, config...)...)
+}
