@@ -183,7 +183,7 @@ def main() -> None:
                 times = _interleaved(case, spec, [clients[name] for name in taking], options.quick)
             runs[case] = report.run(times, os.getloadavg()[0])
             print(report.row(case, report.figures({case: times})[case], names, options.quick), flush=True)
-            report.write(options.results, runs, names, options.quick)
+            report.write(options.results, runs, options.quick)
     print(f"written to {options.results}")
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .cases import BEST, SPECS, Target
-from .subjects import OURS, REFERENCE
+from .subjects import OURS, REFERENCE, names
 
 # A run of each case: "when", "load" (of the machine), and "times" by subject.
 Runs = dict[str, dict[str, Any]]
@@ -164,9 +164,10 @@ def machine() -> str:
     return f"{model}, {platform.platform()}"
 
 
-def write(folder: Path, runs: Runs, subjects: list[str], quick: bool) -> None:
+def write(folder: Path, runs: Runs, quick: bool) -> None:
     """Write results.json, results.md and results.svg; OSError if that fails."""
     runs = {case: runs[case] for case in SPECS if case in runs}
+    subjects = [name for name in names() if any(each["times"].get(name) for each in runs.values())]
     results = figures({case: each["times"] for case, each in runs.items()})
     folder.mkdir(parents=True, exist_ok=True)
     about = {"machine": machine(), "quick": quick, "runs": runs, "results": results}

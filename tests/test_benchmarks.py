@@ -44,10 +44,10 @@ def test_what_shall_be_reached(case: str, ours: float, of: str, other: float, re
 def test_runs_add_up(tmp_path: Path) -> None:
     """A run of some cases keeps the results of the others, unless those were of another kind."""
     runs = {case: report.run({"torch": [1.0, 2.0]}, 0.5) for case in ("import", "trace-add")}
-    report.write(tmp_path, {"import": runs["import"]}, ["torch"], quick=False)
+    report.write(tmp_path, {"import": runs["import"]}, quick=False)
     assert report.read(tmp_path, quick=True) == {}
     kept = report.read(tmp_path, quick=False)
-    report.write(tmp_path, {**kept, "trace-add": runs["trace-add"]}, ["torch"], quick=False)
+    report.write(tmp_path, {**kept, "trace-add": runs["trace-add"]}, quick=False)
     assert report.read(tmp_path, quick=False) == runs
     assert (tmp_path / "results.md").read_text().count("\n| ") == 3
     assert "<svg" in (tmp_path / "results.svg").read_text()

@@ -39,6 +39,21 @@ def test_damaged_files_are_compiled_anew(ok, python, tmp_path: Path) -> None:
     assert done.err.count("is not usable and is compiled anew") == int(first[1])
 
 
+def test_both_caches_are_bounded_in_bytes(ok, tmp_path: Path) -> None:
+    program = """
+import torch, torch_go_xla
+import torch_go_xla.runtime as xr
+for n in range(3, 7):
+    torch.arange(float(n), device="xla").cos().cpu()
+print(xr.get_num_cached_compilation_graph())
+"""
+    for mb, left in (("", 4), ("0", 1)):  # what was used last stays, however large
+        variables = {"TORCH_GO_XLA_COMPILATION_CACHE_MB": mb, "TORCH_GO_XLA_PERSISTENT_CACHE_MB": mb} if mb else {}
+        folder = tmp_path / f"cache{mb}"
+        assert int(ok(program, XLA_PERSISTENT_CACHE_PATH=str(folder), **variables)) == left
+        assert len(list(folder.iterdir())) == left
+
+
 def test_a_directory_that_others_can_write_to_is_not_used(python, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     done = python(STEP, XLA_PERSISTENT_CACHE_PATH=str(tmp_path))

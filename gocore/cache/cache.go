@@ -1,4 +1,5 @@
-// Package cache is a bounded map from keys to values of which the least recently used leaves first.
+// Package cache is a map from keys to values, bounded in number and in bytes, of which the least recently used leaves
+// first.
 //
 // Compiled programs live in one; a value that is being built is stored at once and builds itself at
 // first use, so that there is one build a key however many ask. The package imports nothing of the
@@ -14,19 +15,23 @@ import (
 type Cache[K comparable, V any] struct {
 	mu    sync.Mutex
 	limit int
+	room  int64 // bytes
+	taken int64
 	items map[K]*list.Element
 	order *list.List // front: most recently used
 	drop  func(V)
 }
 
 type item[K comparable, V any] struct {
-	key K
-	val V
+	key   K
+	val   V
+	bytes int64
 }
 
-// New makes a cache of at most limit values; drop, unless nil, is called for each value that leaves it.
-func New[K comparable, V any](limit int, drop func(V)) *Cache[K, V] {
-	return &Cache[K, V]{limit: max(limit, 1), items: make(map[K]*list.Element), order: list.New(), drop: drop}
+// New makes a cache of at most limit values, which take room bytes at most, as far as Weigh has been told; drop, unless
+// nil, is called for each value that leaves it.
+func New[K comparable, V any](limit int, room int64, drop func(V)) *Cache[K, V] {
+	return &Cache[K, V]{limit: max(limit, 1), room: room, items: make(map[K]*list.Element), order: list.New(), drop: drop}
 }
 
 // Get returns the value of a key and counts it as used. It allocates nothing.
@@ -46,15 +51,35 @@ func (c *Cache[K, V]) Put(k K, v V) {
 	c.mu.Lock()
 	var out []V
 	if el := c.items[k]; el != nil {
-		out = append(out, el.Value.(*item[K, V]).val)
-		c.order.Remove(el)
+		out = append(out, c.remove(el))
 	}
-	c.items[k] = c.order.PushFront(&item[K, V]{k, v})
-	for len(c.items) > c.limit {
-		out = append(out, c.remove(c.order.Back()))
+	c.items[k] = c.order.PushFront(&item[K, V]{key: k, val: v})
+	out = c.shrink(out)
+	c.mu.Unlock()
+	c.dropAll(out)
+}
+
+// Weigh says how many bytes the value of a key takes, which is known when it has been built; nothing happens if the
+// value has left. The value itself may be larger than the cache, and is then alone in it until others are used.
+func (c *Cache[K, V]) Weigh(k K, bytes int64) {
+	c.mu.Lock()
+	var out []V
+	if el := c.items[k]; el != nil {
+		it := el.Value.(*item[K, V])
+		c.taken += bytes - it.bytes
+		it.bytes = bytes
+		out = c.shrink(out)
 	}
 	c.mu.Unlock()
 	c.dropAll(out)
+}
+
+// shrink removes what is too much, and adds it to out.
+func (c *Cache[K, V]) shrink(out []V) []V {
+	for len(c.items) > c.limit || c.taken > c.room && len(c.items) > 1 {
+		out = append(out, c.remove(c.order.Back()))
+	}
+	return out
 }
 
 // Remove forgets a key.
@@ -83,6 +108,7 @@ func (c *Cache[K, V]) remove(el *list.Element) V {
 	it := el.Value.(*item[K, V])
 	c.order.Remove(el)
 	delete(c.items, it.key)
+	c.taken -= it.bytes
 	return it.val
 }
 

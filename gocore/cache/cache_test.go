@@ -7,11 +7,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestLeastRecentlyUsedLeaves(t *testing.T) {
 	var gone []int
-	c := New[string, int](2, func(v int) { gone = append(gone, v) })
+	c := New[string, int](2, 100, func(v int) { gone = append(gone, v) })
 	c.Put("a", 1)
 	c.Put("b", 2)
 	if v, ok := c.Get("a"); !ok || v != 1 {
@@ -37,9 +38,39 @@ func TestLeastRecentlyUsedLeaves(t *testing.T) {
 	}
 }
 
+func TestBytesAreBounded(t *testing.T) {
+	var gone []int
+	c := New[string, int](100, 10, func(v int) { gone = append(gone, v) })
+	for i, k := range []string{"a", "b", "c"} {
+		c.Put(k, i)
+		c.Weigh(k, 4)
+	}
+	if len(gone) != 1 || gone[0] != 0 {
+		t.Errorf("a must have left: %v", gone)
+	}
+	c.Get("b")
+	c.Weigh("c", 6)
+	c.Weigh("a", 1000) // has left
+	if c.Len() != 2 {
+		t.Errorf("%d values fit, %v gone", c.Len(), gone)
+	}
+	c.Put("d", 3)
+	c.Weigh("d", 11) // larger than all the room: alone
+	if _, ok := c.Get("d"); !ok || c.Len() != 1 {
+		t.Errorf("%d values beside d", c.Len())
+	}
+	c.Remove("d")
+	c.Put("e", 4)
+	c.Weigh("e", 10)
+	c.Put("f", 5)
+	if c.Len() != 2 {
+		t.Error("what left takes no room any more")
+	}
+}
+
 func open(t *testing.T, dir, stamp string, readOnly bool) *Disk {
 	t.Helper()
-	d, err := OpenDisk(dir, stamp, readOnly)
+	d, err := OpenDisk(dir, stamp, 1<<20, readOnly)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,15 +174,61 @@ func TestForeignFilesAreMisses(t *testing.T) {
 	}
 }
 
+func TestTheDiskIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	d, err := OpenDisk(dir, "c", 3*(1000+int64(headerSize)), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	past := time.Now().Add(-time.Hour)
+	put := func(key string) {
+		t.Helper()
+		if err := d.Put(key, make([]byte, 1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, key := range []string{"a", "b", "c"} {
+		put(key)
+		if err := os.Chtimes(d.path(key), past, past.Add(time.Duration(i)*time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := filepath.Join(dir, "left behind.part") // by a process that was killed
+	if err := os.WriteFile(left, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(left, past, past.Add(-time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Get("a"); err != nil { // used: now the youngest
+		t.Fatal(err)
+	}
+	put("d")
+	for key, want := range map[string]bool{"a": true, "b": false, "c": true, "d": true} {
+		if _, err := d.Get(key); (err == nil) != want {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the leftover is still there: %v", err)
+	}
+	for _, key := range []string{"e", "f", "g"} {
+		put(key)
+	}
+	if files, _ := os.ReadDir(dir); len(files) != 3 {
+		t.Errorf("%d files", len(files))
+	}
+}
+
 func TestDirectoriesOfOthersAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenDisk(dir, "c", false); err == nil {
+	if _, err := OpenDisk(dir, "c", 1, false); err == nil {
 		t.Error("a directory that everyone can write to was taken")
 	}
-	if _, err := OpenDisk(filepath.Join(dir, "nothing"), "c", true); err == nil {
+	if _, err := OpenDisk(filepath.Join(dir, "nothing"), "c", 1, true); err == nil {
 		t.Error("a read-only directory that is not there was taken")
 	}
 	made := filepath.Join(dir, "made")
@@ -176,7 +253,7 @@ func TestDirectoriesOfOthersAreRefused(t *testing.T) {
 	if err := os.Chown(made, 12345, -1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenDisk(made, "c", false); err == nil {
+	if _, err := OpenDisk(made, "c", 1, false); err == nil {
 		t.Error("a directory of another user was taken")
 	}
 }

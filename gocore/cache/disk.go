@@ -7,15 +7,19 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
+	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/exp/mmap"
 )
 
-// Disk is a directory of values that processes share: one file a key, written beside and renamed.
+// Disk is a directory of values that processes share: one file a key, written beside and renamed. It is bounded in
+// bytes: whoever writes removes the files that have not been used for the longest time, by whatever stamp.
 //
 // Values are only trusted if they are this user's: the directory must belong to the user, and nobody else may
 // write to it. A stamp (what makes the values: the compiler and its version) is part of every file's name, so that
@@ -24,6 +28,7 @@ import (
 type Disk struct {
 	dir      string
 	readOnly bool
+	room     int64 // bytes
 	stamp    [sha256.Size]byte
 }
 
@@ -36,8 +41,10 @@ const (
 // ErrCorrupt is a file that is not what was written under its name.
 var ErrCorrupt = errors.New("cache: corrupted file")
 
-// OpenDisk opens a directory, made with mode 0700 if it is not there, and closed if others could read it. One of another user's, or that others can write to, is an error. stamp names what makes the values.
-func OpenDisk(dir, stamp string, readOnly bool) (*Disk, error) {
+// OpenDisk opens a directory, made with mode 0700 if it is not there, and closed if others could read it. One of
+// another user's, or that others can write to, is an error. stamp names what makes the values; room is how many bytes
+// its files may take.
+func OpenDisk(dir, stamp string, room int64, readOnly bool) (*Disk, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -60,7 +67,7 @@ func OpenDisk(dir, stamp string, readOnly bool) (*Disk, error) {
 			return nil, err
 		}
 	}
-	return &Disk{dir: dir, readOnly: readOnly, stamp: sha256.Sum256([]byte(stamp))}, nil
+	return &Disk{dir: dir, readOnly: readOnly, room: room, stamp: sha256.Sum256([]byte(stamp))}, nil
 }
 
 // Key is the name of a value that is determined by these parts.
@@ -91,8 +98,13 @@ func (d *Disk) Get(key string) ([]byte, error) {
 	if cerr := r.Close(); err == nil {
 		err = cerr
 	}
-	if errors.Is(err, ErrCorrupt) && !d.readOnly {
+	switch {
+	case d.readOnly:
+	case errors.Is(err, ErrCorrupt):
 		err = errors.Join(err, os.Remove(d.path(key)))
+	case err == nil:
+		now := time.Now()
+		_ = os.Chtimes(d.path(key), now, now) // used; the value is good if another process has removed it meanwhile
 	}
 	return value, err
 }
@@ -144,6 +156,37 @@ func (d *Disk) Put(key string, value []byte) error {
 	}
 	if err := os.Rename(beside, d.path(key)); err != nil {
 		return errors.Join(err, os.Remove(beside))
+	}
+	return d.shrink(filepath.Base(d.path(key)))
+}
+
+// shrink removes what has not been used for the longest time until the files fit, all but the one named.
+func (d *Disk) shrink(keep string) error {
+	entries, err := os.ReadDir(d.dir)
+	if err != nil {
+		return err
+	}
+	var files []fs.FileInfo
+	var taken int64
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err != nil || !info.Mode().IsRegular() { // another process may have removed it
+			continue
+		}
+		taken += info.Size()
+		if ext := filepath.Ext(info.Name()); info.Name() != keep && (ext == ".bin" || ext == ".part") {
+			files = append(files, info)
+		}
+	}
+	slices.SortFunc(files, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
+	for _, f := range files {
+		if taken <= d.room {
+			break
+		}
+		taken -= f.Size()
+		if err := os.Remove(filepath.Join(d.dir, f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	return nil
 }

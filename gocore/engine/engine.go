@@ -128,7 +128,8 @@ func (e *Engine) Open(s Settings) error {
 	}
 	if dir := config.String("XLA_PERSISTENT_CACHE_PATH"); dir != "" {
 		stamp := client.PJRT.PlatformName() + "\n" + client.PJRT.PlatformVersion() + "\n" + config.String("XLA_FLAGS")
-		if e.disk, err = cache.OpenDisk(dir, stamp, config.On("XLA_PERSISTENT_CACHE_READ_ONLY")); err != nil {
+		room := config.Number("TORCH_GO_XLA_PERSISTENT_CACHE_MB") << 20
+		if e.disk, err = cache.OpenDisk(dir, stamp, room, config.On("XLA_PERSISTENT_CACHE_READ_ONLY")); err != nil {
 			warn("XLA_PERSISTENT_CACHE_PATH is not used: %v", err)
 		}
 	}
@@ -164,7 +165,8 @@ func (e *Engine) use(client *runtime.Client) {
 }
 
 func newCache() *cache.Cache[programKey, *program] {
-	return cache.New[programKey](int(config.Number("XLA_COMPILATION_CACHE_SIZE")), func(p *program) { p.release() })
+	return cache.New[programKey](int(config.Number("XLA_COMPILATION_CACHE_SIZE")), config.Number("TORCH_GO_XLA_COMPILATION_CACHE_MB")<<20,
+		func(p *program) { p.release() })
 }
 
 // check is the error of a call that needs an open device.

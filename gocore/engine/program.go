@@ -57,7 +57,7 @@ type program struct {
 	compiled atomic.Bool
 	exe      *runtime.Executable
 	err      error
-	onFail   func() // forgets the program, so that the next sync tries again
+	cache    *cache.Cache[programKey, *program] // that it is in; nil: none
 }
 
 var (
@@ -74,10 +74,10 @@ var (
 	graphsUnsaved = metrics.C("SaveTensorsFileFailure")
 )
 
-func newProgram(key programKey, dev *runtime.Device, lp *lower.Program, nodes int, onFail func()) *program {
+func newProgram(key programKey, dev *runtime.Device, lp *lower.Program, nodes int, in *cache.Cache[programKey, *program]) *program {
 	p := &program{key: key, dev: dev, module: lp.Module, packs: lp.Packs, results: lp.Results,
 		donors: lp.Donors, open: lp.Open, joint: lp.Replicas && dev.Replicas() != nil || dev.Spans(), nodes: nodes,
-		recorded: profile.Number(), onFail: onFail}
+		recorded: profile.Number(), cache: in}
 	p.refs.Store(1)
 	return p
 }
@@ -102,6 +102,7 @@ func (p *program) compile() {
 	if p.disk != nil {
 		key = cache.Key(p.module, fmt.Append(nil, p.dev.IDs(), p.open, p.assignment()))
 		if p.exe = p.load(key); p.exe != nil {
+			p.weigh()
 			return
 		}
 	}
@@ -111,14 +112,32 @@ func (p *program) compile() {
 	compileTime.Since(start)
 	span.End(profile.Compile, int64(len(p.module)))
 	if p.err != nil {
-		if p.onFail != nil {
-			p.onFail()
-		}
+		p.forget()
 		return
 	}
+	p.weigh()
 	if p.disk != nil {
 		p.store(key)
 	}
+}
+
+// forget takes the program out of the cache, so that the next sync tries again.
+func (p *program) forget() {
+	if p.cache != nil {
+		p.cache.Remove(p.key)
+	}
+}
+
+// weigh tells the cache what the program takes: its code, if the plugin knows, and its text.
+func (p *program) weigh() {
+	if p.cache == nil {
+		return
+	}
+	code, err := p.exe.PJRT().CodeSize()
+	if err != nil {
+		code = 0
+	}
+	p.cache.Weigh(p.key, int64(max(code, 0)+len(p.module)))
 }
 
 // Cut implements runtime.Program.
@@ -169,7 +188,7 @@ func (p *program) settleShardings(roots []lazy.Root) {
 	}
 	if err != nil {
 		p.err = err
-		p.onFail()
+		p.forget()
 		return
 	}
 	for i, open := range p.open {

@@ -156,7 +156,7 @@ func (e *Engine) program(d *runtime.Device) (*program, error) {
 		}
 	}
 	aliased.Add(float64(aliases))
-	p := newProgram(key, d, lp, len(e.plan.Nodes), func() { e.cache.Remove(key) })
+	p := newProgram(key, d, lp, len(e.plan.Nodes), e.cache)
 	p.disk = e.disk
 	e.cache.Put(key, p)
 	if d.Partitions() > 0 {
