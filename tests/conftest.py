@@ -14,7 +14,7 @@ import torch
 import torch_go_xla
 
 # One test of an op in so many is of the quick tier; `make test` has them all.
-_OPS_APART = 8
+_OPS_APART = 12
 
 
 @pytest.hookimpl(tryfirst=True)  # before the tests are chosen by their marks

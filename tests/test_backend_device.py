@@ -57,6 +57,7 @@ def test_moving():
         y.numpy()
 
 
+@pytest.mark.slow
 def test_devices_of_one_process():
     code = """
         import torch, torch_go_xla
@@ -508,6 +509,7 @@ def test_a_worker_that_uses_the_device_reports_it():
 # ---- imports that cannot work ----
 
 
+@pytest.mark.slow
 def test_import_beside_torch_xla():
     code = """
         import sys, types
@@ -518,6 +520,7 @@ def test_import_beside_torch_xla():
     assert "torch_xla is loaded" in run_python(code)[1]
 
 
+@pytest.mark.slow
 def test_import_beside_another_backend():
     code = """
         import torch
@@ -528,6 +531,7 @@ def test_import_beside_another_backend():
     assert "another backend, 'npu'" in run_python(code)[1]
 
 
+@pytest.mark.slow
 def test_import_into_a_torch_that_is_too_old():
     code = """
         import torch
@@ -538,6 +542,7 @@ def test_import_into_a_torch_that_is_too_old():
     assert "2.14 and newer" in run_python(code)[1]
 
 
+@pytest.mark.slow
 def test_import_after_tensors_and_threads():
     code = """
         import threading, torch
@@ -549,6 +554,7 @@ def test_import_after_tensors_and_threads():
     assert run_python(code)[1].strip() == "done"
 
 
+@pytest.mark.slow
 def test_exit_with_live_tensors():
     code = """
         import torch, torch_go_xla
@@ -635,6 +641,7 @@ print("asked" if asked else "not asked")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unknown", [False, True])
 def test_who_answers_for_the_device_guard(unknown):
     """C for a torch whose guards are known; Python for others."""

@@ -73,6 +73,7 @@ def run(**variables):
     )
 
 
+@pytest.mark.slow
 def test_variables(tmp_path):
     graphs, report = tmp_path / "graphs.txt", tmp_path / "metrics.txt"
     done = run(

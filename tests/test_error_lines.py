@@ -53,6 +53,7 @@ def null_plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return null_device.build(tmp_path_factory.mktemp("nullplugin"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_line_that_recorded_a_value(fault: str, null_plugin: Path, tmp_path: Path) -> None:
     armed, cls = FAULTS[fault]

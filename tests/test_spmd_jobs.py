@@ -5,9 +5,15 @@ from __future__ import annotations
 import pathlib
 
 import jobs
+import pytest
 import torch
+from programs import RAISES
 
-START = """
+pytestmark = pytest.mark.slow
+
+START = (
+    RAISES
+    + """
 import os
 import torch, torch_go_xla
 from torch import nn
@@ -17,18 +23,11 @@ import torch_go_xla.distributed.spmd as xs
 import torch_go_xla.runtime as xr
 from torch_go_xla import debug
 
-def raises(kind, words, f, *args):
-    try:
-        f(*args)
-    except kind as e:
-        assert words in str(e), e
-    else:
-        raise AssertionError("no error")
-
 r = xr.process_index()
 xr.use_spmd()
 mesh = xs.Mesh(range(4), (2, 2), ("data", "model"))
 """
+)
 
 VALUES = (
     START

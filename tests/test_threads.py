@@ -19,6 +19,7 @@ import torch_go_xla.core.xla_model as xm
 SECONDS = float(os.environ.get("THREAD_SECONDS", "4"))
 
 
+@pytest.mark.slow
 def test_threads_trace_sync_and_save_at_once() -> None:
     """What a thread alone writes has its values always; what all write to is never torn."""
     shared = torch.zeros(64, device="xla")

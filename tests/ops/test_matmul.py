@@ -40,11 +40,12 @@ def native():
 
 @pytest.mark.parametrize("name", OPS)
 def test_opinfo(name):
-    # gradients of attention sum terms of opposite sign up to 50; dropout draws other numbers on every device
+    # gradients of attention sum terms of opposite sign up to 50, those of a product of five matrices up to 6000, which
+    # the CPU itself rounds by 1e-3; dropout draws other numbers on every device
     check_opinfo(
         name,
         TYPES,
-        tolerance={torch.float32: (1e-5, 5e-5)},
+        tolerance={torch.float32: (1e-5, 2e-3 if name == "linalg.multi_dot" else 5e-5)},
         skip=lambda _, s: s.kwargs.get("dropout_p", 0) > 0,
     )
 

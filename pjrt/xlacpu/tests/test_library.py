@@ -95,6 +95,7 @@ def test_refuses_another_release(tensorflow, plugin, clean_environment, tmp_path
     assert f"{other} is TensorFlow 2.20.0" in done.stdout
 
 
+@pytest.mark.slow
 def test_lives_beside_torch(tensorflow, plugin, clean_environment):
     pytest.importorskip("torch", reason="torch is not installed")
     code = VET + (
