@@ -114,6 +114,14 @@ class TestOps:
         assert d.sum().item() == 28 and bool((d[3] == 3).item()) and torch.equal(d, d.clone())
         assert float(d.max()) == 7 and "placements" in repr(d)
 
+    def test_sizes_that_depend_on_values(self, mesh):
+        """torch has no rule for these; the values are at hand."""
+        x = torch.tensor([1.0, 0, 2, 0, 3, 0, 0, 4])
+        d = distribute_tensor(x, mesh, [Shard(0)])
+        for f in (torch.nonzero, torch.unique, lambda t: t[t > 0], lambda t: t.masked_select(t > 1)):
+            same(f(d), f(x))
+        assert torch.allclose(d, d) and not torch.allclose(d, d + 1)
+
     def test_mixing_with_plain_tensors(self, mesh):
         d = distribute_tensor(torch.ones(8), mesh, [Shard(0)])
         with pytest.raises(RuntimeError, match="got mixed torch.Tensor and DTensor"):

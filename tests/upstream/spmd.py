@@ -28,6 +28,8 @@ FILES: dict[str, int | str | None] = {
     "test_xla_spmd_python_api_interaction": 22,
     "test_fsdp_v2": None,
     "test_mp_input_sharding": None,
+    "test_spmd_debugging": None,
+    "test_spmd_parameter_wrapping": None,
 }
 
 _TEXT = "asserts lines of XLA's text form of the program; ours is StableHLO"
@@ -73,6 +75,10 @@ DIFFERENCES: dict[str, str] = {
     "test_device_count_mismatch_assertion": "the mesh is refused when torch makes it, with a RuntimeError",
     "test_global_runtime_device_count": _ONE,
     "test_addressable_runtime_device_count": _ONE,
+    "test_debugging_spmd_single_host_tiled_cpu": _ONE,
+    "test_multi_host_replicated_cpu": _ONE,
+    "test_single_host_partial_replication_cpu": _ONE,
+    "test_single_host_replicated_cpu": _ONE,
     "test_runtime_spmd_api": "turns SPMD off by an environment variable; here it stays on",
     "test_xla_backend": "expects an AssertionError of init_process_group",
 }

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.distributed._functional_collectives import _are_we_tracing
 from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, MetadataIndex
 from torch.distributed.device_mesh import DeviceMesh
@@ -95,6 +96,8 @@ class XlaDTensor(DTensor):
             if func._can_decompose():
                 return func.decompose(*args, **kwargs)
             spec = None  # an op that torch has no rule for: the partitioner has one
+        except (DataDependentOutputException, DynamicOutputShapeException):
+            spec = None  # torch's rules go by shapes; here the values are at hand
         except Exception as e:
             raise RuntimeError(f"{e}\n\nSharding propagation failed for {schema}") from e
         if any(isinstance(s, DTensorSpec) and s.mesh != info.compute_mesh for s in info.flat_args_schema):
