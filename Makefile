@@ -74,7 +74,7 @@ lint: $(VENV)/.installed-dev build ## formatting, vet, staticcheck, ruff, mypy
 	$(VENV)/bin/mypy
 
 clients: $(VENV)/.installed-test build $(CLIENTS)/.installed ## others' clients on the CPU plugin: JAX against jaxlib's own CPU, and pypjrt
-	XLACPU_JAX_PYTHON=$(abspath $(CLIENTS))/bin/python $(PY) -m pytest -rs pjrt/xlacpu/tests/test_pypjrt.py pjrt/xlacpu/tests/test_jax.py
+	XLACPU_JAX_PYTHON="$$(echo $(abspath $(CLIENTS))/*/bin/python | tr ' ' :)" $(PY) -m pytest -rs pjrt/xlacpu/tests/test_pypjrt.py pjrt/xlacpu/tests/test_jax.py
 
 plugins: $(VENV)/.installed-test build $(PLUGINS)/.installed ## our client on the vendors' CUDA and TPU plugins, without their devices
 	@vendor="$$($(PLUGINS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" && \
@@ -159,12 +159,21 @@ $(VENV)/.tools: $(DEPENDS) | $(PY)
 	touch $@
 
 # Others' software has environments of its own, so that the tests see the project's dependencies alone.
-$(CLIENTS)/.installed: EXTRAS = clients
-$(PLUGINS)/.installed: EXTRAS = cuda tpu
-$(CLIENTS)/.installed $(PLUGINS)/.installed: $(DEPENDS) | $(VENV)/.tools
+$(PLUGINS)/.installed: $(DEPENDS) | $(VENV)/.tools
 	$(PYTHON) -m venv $(@D)
-	$(PY) -m build_support requirements $(EXTRAS) > $(@D)/requirements.txt
+	$(PY) -m build_support requirements cuda tpu > $(@D)/requirements.txt
 	$(@D)/bin/python -m pip install -r $(@D)/requirements.txt
+	touch $@
+
+# One for this Python, whose newest JAX is not the newest of all, and one for a newer Python if there is one.
+$(CLIENTS)/.installed: $(DEPENDS) | $(VENV)/.tools
+	mkdir -p $(@D)
+	$(PY) -m build_support requirements clients > $(@D)/requirements.txt
+	$(PY) -m build_support pythons > $(@D)/pythons
+	for python in $$(cat $(@D)/pythons); do \
+	   place=$(@D)/$${python%%=*} && $${python#*=} -m venv $$place && \
+	   $$place/bin/python -m pip install -r $(@D)/requirements.txt || exit 1; \
+	 done
 	touch $@
 
 # The package, editable, with the named extra. The build comes first, on its own, to be seen.

@@ -1,10 +1,10 @@
-"""``python -m build_support build [go] | requirements [EXTRA...] | go-path | test-env``."""
+"""``python -m build_support build [go] | requirements [EXTRA...] | pythons | go-path | test-env``."""
 
 from __future__ import annotations
 
 import sys
 
-from . import pipeline, plugin, requirements
+from . import interpreters, pipeline, plugin, requirements
 from .toolchain import BuildError, find_go, toolchain
 
 
@@ -14,6 +14,7 @@ def main(arguments: list[str]) -> None:
     build         rebuild the libraries in the source tree, what has changed only
     build go      the Go library alone
     requirements  print what must be installed before a build without isolation, or what extras need
+    pythons       print VERSION=COMMAND for each Python that others' clients are tested with
     go-path       print the directory of the Go command that the build uses
     test-env      print the settings by which the Go tests find the CPU plugin
     """
@@ -26,6 +27,8 @@ def main(arguments: list[str]) -> None:
             print("\n".join(requirements.all_requirements()))
         case ["requirements", *extras]:
             print("\n".join(requirements.extra_requirements(*extras)))
+        case ["pythons"]:
+            print("\n".join(f"{version}={command}" for version, command in interpreters.client_pythons().items()))
         case ["go-path"]:
             go = find_go()
             if go is None:
