@@ -65,6 +65,8 @@ b = xs.mark_sharding(torch.empty(8, 4, device="xla"), mesh, ("data", "model")).g
 assert torch.equal(a.cpu(), b.cpu())
 found = debug.collectives(lambda: xs.mark_sharding_with_gradients(a, mesh, ("data", None)).sum().item())
 assert "all-reduce" in [c.kind for c in found], found
+raises(RuntimeError, "one value for all processes", xm.all_reduce, "sum", a)
+raises(RuntimeError, "one value for all processes", xm.broadcast_master_param, nn.Linear(2, 2).to("xla"))
 raises(AssertionError, "must match the global number", xs.Mesh, range(2), (2,))
 
 local = xs.enable_manual_sharding(a, ("data", "model"), mesh=mesh)
@@ -108,7 +110,7 @@ def train(model, batches):
         optimizer.zero_grad()
         loss = ((model(x) - y) ** 2).mean()
         loss.backward()
-        optimizer.step()
+        xm.optimizer_step(optimizer)  # has nothing to reduce
         torch_go_xla.sync()
         losses.append(loss.item())
     return losses

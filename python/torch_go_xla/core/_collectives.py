@@ -18,7 +18,7 @@ import torch
 from .. import runtime
 from .._backend import spmd
 from .._core import core as _native
-from ..distributed._members import Members
+from ..distributed._members import Members, check_apart
 
 REDUCE_SUM = "sum"
 REDUCE_MUL = "mul"
@@ -40,6 +40,7 @@ def _fold(reduce_type: str) -> str:
 
 
 def _all(groups: Groups) -> Sequence[Sequence[int]]:
+    check_apart()
     return groups or [list(range(runtime.world_size()))]
 
 
@@ -156,7 +157,9 @@ def broadcast_master_param(model: torch.nn.Module) -> None:
 
 
 def reduce_gradients(optimizer: torch.optim.Optimizer, groups: Groups = None, pin_layout: bool = True) -> None:
-    """Replace the gradients of an optimizer's parameters by their mean over the processes."""
+    """Replace the gradients of an optimizer's parameters by their mean over the processes; with SPMD they are that."""
+    if runtime.is_spmd():
+        return
     count = len(_all(groups)[0])
     gradients = [p.grad for g in optimizer.param_groups for p in g["params"] if p.grad is not None]
     if count > 1:

@@ -19,8 +19,19 @@ def _bits(t: torch.Tensor) -> torch.Tensor:
     return t.view(_INTEGERS[t.element_size()])
 
 
+def check_apart() -> None:
+    """Check that processes have values of their own to exchange: RuntimeError with SPMD, where they share theirs."""
+    if spmd.is_spmd() and _job.current().world_size > 1:
+        raise RuntimeError(
+            "with SPMD a tensor has one value for all processes: there is nothing that they could reduce or gather; "
+            "collectives are for what each device has by itself, after enable_manual_sharding or to_local"
+        )
+
+
 class Members:
     """Some processes of the job, which exchange tensors; each of them calls the same methods in the same order.
+
+    RuntimeError with SPMD.
 
     Attributes:
         ranks: the processes, in their order in the group.
@@ -28,6 +39,7 @@ class Members:
     """
 
     def __init__(self, ranks: Sequence[int]) -> None:
+        check_apart()
         job = _job.current()
         self.ranks = list(ranks)
         self.rank = self.ranks.index(job.rank)
