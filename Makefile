@@ -109,8 +109,9 @@ crash: $(VENV)/.installed-test build ## kill a process that saves, SAVE_KILLS ti
 metamorphic: $(VENV)/.installed-test build ## PROGRAMS random programs in nine configurations against torch's CPU
 	METAMORPHIC_COUNT=$(PROGRAMS) $(PY) -m pytest -q tests/metamorphic
 
-threads: $(VENV)/.installed-test build ## eight threads that trace, sync and save for THREAD_SECONDS
+threads: $(VENV)/.installed-test build ## eight threads that trace, sync and save for THREAD_SECONDS; the core's under the race detector
 	THREAD_SECONDS=$(THREAD_SECONDS) $(PY) -m pytest -q tests/test_threads.py
+	$(GO) test -race -tags invariants -count=1 -v -run TestThreads ./gocore/engine -args -threads $(THREAD_SECONDS)s
 
 upstream-aliases: $(VENV)/.installed-test build ## torch_xla's own tests of aliases, in-place writes and saving; TORCH_XLA as below
 	$(PY) tests/upstream/aliases.py $(TORCH_XLA)

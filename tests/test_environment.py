@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import test_founding
+import torch
 
 from torch_go_xla._core import call, core
 
@@ -51,9 +52,37 @@ def switched(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
     ids=lambda d: "".join(d.values()),
     indirect=True,
 )
-def test_the_founding_promise_under_every_combination(switched: dict[str, str], tmp_path: Path) -> None:
+def test_the_founding_promise_under_every_combination(
+    switched: dict[str, str], functional: torch.Tensor, tmp_path: Path
+) -> None:
+    fixtures = {"functional": functional, "tmp_path": tmp_path}
     for test in IN_PROCESS:
-        test(**({"tmp_path": tmp_path} if inspect.signature(test).parameters else {}))
+        test(**{name: fixtures[name] for name in inspect.signature(test).parameters})
+
+
+# The other values of all variables that say how programs are compiled, kept and run. Those of a start are the places of
+# three of five starts, another three for each: with a start of defaults, any two variables meet in all four ways.
+OTHERS = {
+    **dict.fromkeys(("XLA_DISABLE_FUNCTIONALIZATION", "XLA_IR_DEBUG", "XLA_SYNC_WAIT", "XLA_USE_SPMD"), "1"),
+    **dict.fromkeys(("XLA_ENABLE_PARAM_ALIASING", "TORCH_GO_XLA_TORCH_KERNELS", "TORCH_GO_XLA_HUGE_PAGES"), "0"),
+    "XLA_COMPILATION_CACHE_SIZE": "1",
+    "XLA_PERSISTENT_CACHE_PATH": "programs",
+    "CPU_NUM_DEVICES": "2",
+}
+STARTS = [
+    {name for name, places in zip(OTHERS, itertools.combinations(range(5), 3), strict=True) if start in places}
+    for start in range(5)
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(5))
+def test_the_founding_promise_under_every_pair(ok, start: int, tmp_path: Path) -> None:
+    env = {name: OTHERS[name] for name in STARTS[start]}
+    if "XLA_PERSISTENT_CACHE_PATH" in env:
+        env["XLA_PERSISTENT_CACHE_PATH"] = str(tmp_path / "programs")
+    tests = [f"{test_founding.__file__}::{test.__name__}" for test in IN_PROCESS]
+    ok(f"import sys, pytest; sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', *{tests}]))", **env)
 
 
 GRAPH = """
