@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import resource
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -146,6 +148,20 @@ def test_a_long_loop_holds_what_a_short_one_holds() -> None:
     first = steps(10)
     assert steps(290) == first
     assert torch.isfinite(total).item()
+
+
+def test_large_results_reach_the_host_in_huge_pages() -> None:
+    setting = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    if not setting.exists() or "[never]" in setting.read_text():
+        pytest.skip("the system has no huge pages to give")
+    x = torch.ones(64 << 20, dtype=torch.uint8, device="xla")
+    xm.wait_device_ops()
+    for read in (x.cpu, x[:].cpu, lambda: torch.empty(64 << 20, dtype=torch.uint8).copy_(x)):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        host = read()
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < (64 << 20) // resource.getpagesize() // 2
+        assert host.min() == 1
+        del host
 
 
 def test_the_memory_of_the_client_is_in_the_metrics() -> None:

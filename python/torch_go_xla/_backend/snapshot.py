@@ -13,6 +13,7 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .core import native
+from .transfer import in_huge_pages
 
 Fetch = Callable[[torch.UntypedStorage], torch.UntypedStorage]
 
@@ -72,7 +73,7 @@ def snapshot(storages: Iterable[torch.UntypedStorage], in_place: bool = False) -
                 return torch.frombuffer(
                     (ctypes.c_char * size).from_address(address), dtype=torch.uint8
                 ).untyped_storage()
-            host = torch.empty(size, dtype=torch.uint8)
+            host = in_huge_pages(torch.empty(size, dtype=torch.uint8))
             core.fetch_snapshot(held, place, host.data_ptr(), size)
             return host.untyped_storage()
 

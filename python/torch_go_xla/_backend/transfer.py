@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
+import mmap
 from typing import Any
 
 import torch
@@ -13,7 +15,11 @@ from .core import device_index, is_xla, native, scalar_type
 _WHOLE_BYTES = 4096
 _WHOLE_FACTOR = 2
 
+# Host memory from this size on is asked for in huge pages.
+_HUGE_BYTES = 4 << 20
+
 _aten = torch.ops.aten
+_libc = ctypes.CDLL(None)
 
 
 def contiguous_strides(sizes: Any) -> tuple[int, ...]:
@@ -50,6 +56,18 @@ def resolved(tensor: torch.Tensor) -> torch.Tensor:
 # ---- device to host ----
 
 
+def in_huge_pages(host: torch.Tensor) -> torch.Tensor:
+    """Ask for huge pages behind a large CPU tensor that is about to be written, and return it.
+
+    The first touch of a page costs more than copying to it. It is a hint: what was touched before stays as it is.
+    """
+    if host.nbytes >= _HUGE_BYTES:
+        begin = -(-host.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
+        end = (host.data_ptr() + host.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+        _libc.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), mmap.MADV_HUGEPAGE)
+    return host
+
+
 def to_host(source: torch.Tensor) -> torch.Tensor:
     """Return a CPU tensor with the value of an xla tensor."""
     core = native()
@@ -58,12 +76,12 @@ def to_host(source: torch.Tensor) -> torch.Tensor:
         storage = source.untyped_storage()
         size = source.numel() * source.element_size()
         if storage.nbytes() <= max(_WHOLE_BYTES, _WHOLE_FACTOR * size):
-            host = torch.empty(storage.nbytes(), dtype=torch.uint8)
+            host = in_huge_pages(torch.empty(storage.nbytes(), dtype=torch.uint8))
             core.fetch(core.fast.handle(source), host.data_ptr(), storage.nbytes())
             flat = torch.empty(0, dtype=source.dtype)
             return flat.set_(host.untyped_storage(), source.storage_offset(), source.size(), source.stride())
         source = source.clone(memory_format=torch.contiguous_format)
-    host = torch.empty(source.size(), dtype=source.dtype)
+    host = in_huge_pages(torch.empty(source.size(), dtype=source.dtype))
     core.fetch(core.fast.handle(source), host.data_ptr(), host.numel() * host.element_size())
     return host
 
@@ -79,7 +97,7 @@ def read(source: torch.Tensor, to: torch.Tensor) -> None:
         and core.fast.is_full(source)
     )
     if direct:
-        core.fetch(core.fast.handle(source), to.data_ptr(), to.numel() * to.element_size())
+        core.fetch(core.fast.handle(source), in_huge_pages(to).data_ptr(), to.numel() * to.element_size())
     else:
         to.copy_(to_host(source))
 
