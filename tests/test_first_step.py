@@ -82,3 +82,49 @@ def test_zeros_that_are_read_and_written_in_one_step():
     x.zero_()
     x[0].add_(1)
     assert x.tolist() == [[1, 1, 1], [0, 0, 0]]
+
+
+def _uploads(step):
+    """Run a step four times and return how many transfers to the device each run made."""
+    counts = [0]
+    for _ in range(4):
+        step()
+        torch_go_xla.sync()
+        counts.append((met.metric_data("TransferToDeviceTime") or (0,))[0])
+    return [b - a for a, b in zip(counts[1:], counts[2:], strict=False)]
+
+
+def test_zeros_are_uploaded_once_in_a_loop():
+    kept, total = [], torch.ones(7, device="xla")
+
+    def accumulates():
+        kept[:] = torch.zeros(7, device="xla"), torch.zeros(7, device="xla")
+        kept[0][2] += 1
+
+    def starts_over():
+        total.zero_()
+        total[3] += 2
+
+    met.clear_all()
+    assert _uploads(accumulates) == [0, 0, 0]
+    assert [k.sum().item() for k in kept] == [1, 0]
+    met.clear_all()
+    assert _uploads(starts_over) == [0, 0, 0]
+    assert met.metric_data("TransferToDeviceTime") is None, "a storage that had a buffer is no new state"
+    assert total.tolist() == [0, 0, 0, 2, 0, 0, 0]
+
+
+def test_states_of_one_shape_begin_with_the_same_zeros():
+    met.clear_all()
+    first, second = (torch.zeros(3, 5, device="xla") for _ in range(2))
+    first.add_(1)
+    second.sub_(1)
+    torch_go_xla.sync()
+    first.mul_(2)
+    torch_go_xla.sync()
+    assert met.metric_data("TransferToDeviceTime")[0] == 1
+    assert first.unique().tolist() == [2]
+    assert second.unique().tolist() == [-1]
+    third = torch.zeros(3, 5, device="xla")
+    third[0] += 4
+    assert third.sum().item() == 20

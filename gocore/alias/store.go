@@ -166,7 +166,7 @@ func (s *Store) SetPending(h Handle, c *Cell, v ir.ID) {
 		switch {
 		case c.State == Device:
 			origin = c.Value
-		case c.State == Pending && c.Origin == ir.None && t.Partitions == 0 && t.Graph.At(c.Value).Op == ir.OpZeros:
+		case c.State == Pending && c.Writes == 1 && t.Partitions == 0 && t.Graph.At(c.Value).Op == ir.OpZeros:
 			origin = c.Value
 			t.Dirty[c.dirty-1] = 0 // it is dirty from here on, as if it had held a buffer
 			c.dirty = 0

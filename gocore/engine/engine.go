@@ -25,6 +25,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
 	"github.com/torch-go-xla/torch-go-xla/gocore/profile"
 	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
+	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 	"github.com/torch-go-xla/torch-go-xla/gocore/torchcpu"
 	"github.com/torch-go-xla/torch-go-xla/pjrt"
@@ -43,6 +44,7 @@ type Engine struct {
 	disk       *cache.Disk // programs shared with other processes; nil: none
 	scratch    scratch
 	generators generators
+	zeros      []zeros // by device
 	where      locations
 	snapshots  snapshots
 	history    history
@@ -64,6 +66,9 @@ type Engine struct {
 
 // Handle names a storage; see alias.Handle.
 type Handle = alias.Handle
+
+// zeros are the buffers that the latest graph's new storages began with, by shape, with a reference each.
+type zeros map[*shape.Shape]*runtime.Buffer
 
 // scratch is memory that Trace uses again for every op; mu guards it.
 type scratch struct {
@@ -152,6 +157,7 @@ func (e *Engine) use(client *runtime.Client) {
 	e.devices.Store(&client.Devices)
 	e.generators = newGenerators(n)
 	e.tracing = make([]profile.Span, n)
+	e.zeros = make([]zeros, n)
 	e.ctx.Replicas = 1
 	if client.Job != nil {
 		e.ctx.Replicas = client.Job.Count

@@ -30,6 +30,7 @@ func (e *Engine) UseSPMD() error {
 		if err := e.cut(d); err != nil {
 			return err
 		}
+		e.ground(d, e.store.Trace(d.Index), nil) // lets go of its zeros
 		d.Kick()
 	}
 	all := e.client.Merge()

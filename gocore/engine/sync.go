@@ -16,6 +16,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
 	"github.com/torch-go-xla/torch-go-xla/gocore/profile"
 	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
+	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 )
 
 var (
@@ -68,6 +69,7 @@ func (e *Engine) cut(d *runtime.Device) error {
 	e.scratch.slots = slots
 	slots = e.withhold(t, slots)
 	if len(slots) == 0 && len(t.Effects) == 0 {
+		e.ground(d, t, nil)
 		e.discard(t)
 		return nil
 	}
@@ -112,18 +114,47 @@ func (e *Engine) prepare(d *runtime.Device, t *alias.Trace, slots []uint32) (res
 // optimizer does with its states in the first step: the graph is then the one of all later steps, which find
 // the storages with a buffer. Where that fails the zeros stay part of the program.
 func (e *Engine) ground(d *runtime.Device, t *alias.Trace, slots []uint32) {
+	before := e.zeros[d.Index]
+	e.zeros[d.Index] = nil
 	for _, slot := range slots {
 		c := e.store.At(slot)
 		if c.Origin == ir.None || t.Graph.At(c.Origin).Op != ir.OpZeros || t.Graph.Shape(c.Origin) != c.Shape {
 			continue
 		}
-		buf, err := d.Zeros(c.Shape)
+		buf, err := e.zerosOf(d, c.Shape, before)
 		if err != nil {
-			return
+			break
 		}
 		t.Ground(c.Origin, buf)
-		buf.Release()
 	}
+	for _, b := range before {
+		b.Release()
+	}
+}
+
+// zerosOf is a buffer of zeros that all storages of a shape share, as nothing is written to it: one that the graph
+// before had already, or a new one. It stays until the next graph, which may be of the same loop.
+func (e *Engine) zerosOf(d *runtime.Device, s *shape.Shape, before zeros) (*runtime.Buffer, error) {
+	kept := e.zeros[d.Index]
+	if buf := kept[s]; buf != nil {
+		return buf, nil
+	}
+	buf := before[s]
+	if delete(before, s); buf == nil {
+		start := time.Now()
+		var err error
+		if buf, err = d.Zeros(s); err != nil {
+			return nil, err
+		}
+		toDevice.Since(start)
+		outboundBytes.Add(float64(s.Bytes()))
+	}
+	if kept == nil {
+		kept = make(zeros)
+		e.zeros[d.Index] = kept
+	}
+	kept[s] = buf
+	return buf, nil
 }
 
 // program finds the compiled program of the plan, or lowers one.
