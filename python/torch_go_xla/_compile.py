@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, overload
 
 import torch
@@ -14,6 +14,7 @@ from ._backend.core import native
 from ._backend.replay import Recorded
 
 _PLAIN = (bool, int, float, str, type(None))
+_LEAVES = frozenset((*_PLAIN, torch.Tensor, torch.nn.Parameter))
 
 
 def _names(code: types.CodeType) -> Iterator[str]:
@@ -75,11 +76,13 @@ class Compiled:
         self._name = name or getattr(function, "__name__", type(function).__name__)
         self._graphs = graphs
         self._outside = list(_reachable(function))
-        self._tree: Any = None
+        self._tree: Any = None  # of the arguments of the latest call; None: they are leaves themselves
         self._recorded: dict[int, Recorded] = {}
         functools.update_wrapper(self, function, updated=())
 
     def _flat(self, *leaves: Any) -> Any:
+        if self._tree is None:
+            return self._function(*leaves)
         args, kwargs = pytree.tree_unflatten(list(leaves), self._tree)
         return self._function(*args, **kwargs)
 
@@ -87,14 +90,16 @@ class Compiled:
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        leaves, tree = pytree.tree_flatten((args, kwargs))
-        self._tree = tree
+        leaves: Sequence[Any] = args
+        self._tree = None
+        if kwargs or not all(type(a) in _LEAVES for a in args):
+            leaves, self._tree = pytree.tree_flatten((args, kwargs))
         device = _device(leaves)
         recorded = self._recorded.get(device)
         if recorded is None:
             recorded = self._recorded[device] = Recorded(self._flat, device, state=True)
         outside = tuple(_state(value()) for value in self._outside)
-        result = recorded(leaves, (tree, outside, torch.is_grad_enabled()))
+        result = recorded(leaves, (self._tree, outside, torch.is_grad_enabled()))
         native().sync(device)
         if self._full_graph and recorded.reason.startswith("it reads a value"):
             raise RuntimeError(f"compile(full_graph=True): {self._name} is more than one graph: {recorded.reason}")

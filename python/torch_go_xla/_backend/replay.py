@@ -52,7 +52,7 @@ class _Capture:
     id: int
     storages: tuple[int, ...]  # the arguments whose storages it takes
     outputs: list[Any]  # the leaves of the result: _Output, _Argument, or a value that is no tensor
-    tree: Any
+    tree: Any  # of the result
     new: int  # how many storages it makes
     digest: int
 
@@ -71,6 +71,10 @@ def layout(args: Sequence[Any]) -> Hashable:
     out: list[Hashable] = []
     for a in args:
         if not isinstance(a, torch.Tensor):
+            try:
+                hash(a)
+            except TypeError:
+                return None
             if isinstance(a, float) and math.isnan(a):
                 return None
             out.append((type(a), a))
@@ -80,11 +84,7 @@ def layout(args: Sequence[Any]) -> Hashable:
         handle = fast.handle(a)
         place = seen.setdefault(handle, len(seen))
         out.append((place, a.dtype, a.size(), a.stride(), a.storage_offset(), a.requires_grad))
-    try:
-        hash(key := tuple(out))
-    except TypeError:
-        return None
-    return key
+    return tuple(out)
 
 
 class Recorded:
@@ -153,7 +153,7 @@ class Recorded:
         for handle, base in zip(new, bases, strict=True):
             if base is None:
                 fast.new_tensor(handle, scalar_type(torch.uint8), self._device, (0,))  # frees the storage
-        return pytree.tree_unflatten(leaves, capture.tree)
+        return leaves[0] if capture.tree.is_leaf() else pytree.tree_unflatten(leaves, capture.tree)
 
     def record(self, args: Sequence[Any], key: Hashable) -> Any:
         """Call the function, and capture what it records if that is one graph."""
