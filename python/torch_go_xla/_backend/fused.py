@@ -41,10 +41,17 @@ def _decayed(grads: Tensors, params: Tensors, weight_decay: float) -> Tensors:
     return list(torch._foreach_add(grads, params, alpha=weight_decay)) if weight_decay else grads
 
 
-def _correction(beta: float, steps: Tensors) -> Tensors:
-    """Return 1 - beta^step for each step."""
-    powers = torch._foreach_pow(beta, steps)
-    return list(torch._foreach_add(torch._foreach_neg(powers), 1))
+def _corrections(beta: float, steps: Tensor) -> Tensor:
+    """Return 1 - beta^step for each step of a vector."""
+    return 1 - beta**steps
+
+
+def _descend(params: Tensors, directions: Tensors, denominators: Tensors, lr: Any) -> None:
+    """Subtract lr * direction / denominator from each parameter."""
+    if isinstance(lr, Tensor):
+        torch._foreach_sub_(params, torch._foreach_mul(torch._foreach_div(directions, denominators), lr))
+    else:
+        torch._foreach_addcdiv_(params, directions, denominators, -lr)
 
 
 def _adam(decoupled: bool) -> Kernel:
@@ -81,12 +88,12 @@ def _adam(decoupled: bool) -> Kernel:
         if amsgrad:
             torch._foreach_maximum_(max_exp_avg_sqs, exp_avg_sqs)
             second = max_exp_avg_sqs
-        denominators = torch._foreach_sqrt(second)
-        torch._foreach_div_(denominators, torch._foreach_sqrt(_correction(beta2, state_steps)))
+        denominators = list(torch._foreach_sqrt(second))
+        steps = torch.stack(state_steps)  # one record for all parameters, of what depends on the step alone
+        torch._foreach_div_(denominators, _corrections(beta2, steps).sqrt().unbind())
         torch._foreach_add_(denominators, eps)
-        torch._foreach_mul_(denominators, _correction(beta1, state_steps))
-        updates = torch._foreach_div(exp_avgs, denominators)
-        torch._foreach_sub_(params, torch._foreach_mul(updates, lr))
+        torch._foreach_mul_(denominators, _corrections(beta1, steps).unbind())
+        _descend(params, exp_avgs, denominators, lr)
         undo()
 
     return kernel
