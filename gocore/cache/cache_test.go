@@ -38,6 +38,17 @@ func TestLeastRecentlyUsedLeaves(t *testing.T) {
 	}
 }
 
+func BenchmarkGet(b *testing.B) {
+	c := New[int, int](1024, 1024, nil)
+	for i := range 1024 {
+		c.Put(i, i)
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		c.Get(i % 1024)
+	}
+}
+
 func TestBytesAreBounded(t *testing.T) {
 	var gone []int
 	c := New[string, int](100, 10, func(v int) { gone = append(gone, v) })
