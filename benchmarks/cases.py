@@ -272,6 +272,9 @@ def training(name: str, steps: int, quick_steps: int, compile: bool = False) -> 
 
 def first_step(s: Subject, quick: bool) -> Sample:
     """Move a GPT to the device, take one step, read the loss."""
+    import torch
+
+    torch.optim.SGD([torch.zeros(1, requires_grad=True)])  # the first optimizer of a process imports torch._dynamo
     return lambda: _step(s, "gpt", quick, compile=not s.lazy)().item(), 1
 
 
