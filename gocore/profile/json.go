@@ -46,7 +46,7 @@ func (r *recording) json() []byte {
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end), cmp.Compare(a.kind, b.kind))
 	})
 	list := r.rows()
-	for _, e := range r.events {
+	for _, e := range joinWaits(r.events) {
 		list = append(list, e.json())
 	}
 	trace := struct {
@@ -59,6 +59,29 @@ func (r *recording) json() []byte {
 		panic(err) // no value in it can fail
 	}
 	return out.Bytes()
+}
+
+// slice is what may lie between two parts of one wait: callers wait in slices, to look after signals in between.
+const slice = 1_000_000 // ns
+
+// joinWaits makes one span of the slices of a wait. The events are in order.
+func joinWaits(events []event) []event {
+	out := make([]event, 0, len(events))
+	waits := make(map[int32]int) // by thread: its latest span in out, if that is a wait
+	for _, e := range events {
+		if !e.device && e.kind <= User && e.kind != Step {
+			if i, ok := waits[e.row]; ok && e.kind == Wait && e.start-out[i].end < slice {
+				out[i].end = e.end
+				continue
+			}
+			delete(waits, e.row)
+			if e.kind == Wait {
+				waits[e.row] = len(out)
+			}
+		}
+		out = append(out, e)
+	}
+	return out
 }
 
 // rows names the rows.

@@ -3,6 +3,7 @@ package profile
 import (
 	"encoding/json"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 )
@@ -109,6 +110,25 @@ func TestExecutionsDoNotOverlap(t *testing.T) {
 	}
 	if n := len(d.named("thread_name")); n != 2 { // and that of the steps
 		t.Errorf("%d names of rows", n)
+	}
+}
+
+// A wait in slices is one span, until the thread does something else.
+func TestWaitsAreJoined(t *testing.T) {
+	wait := func(row int32, start, end int64) event { return event{kind: Wait, row: row, start: start, end: end} }
+	got := joinWaits([]event{
+		wait(1, 0, 10), wait(2, 5, 9), {kind: Execute, device: true, row: 1, start: 8, end: 9}, wait(1, 11, 20), {kind: Bytes, start: 21},
+		wait(1, 22, 30), {kind: Plan, row: 1, start: 31, end: 32}, wait(1, 33, 40), wait(1, 40+slice, 50+slice),
+	})
+	var waits []event
+	for _, e := range got {
+		if e.kind == Wait {
+			waits = append(waits, e)
+		}
+	}
+	want := []event{wait(1, 0, 30), wait(2, 5, 9), wait(1, 33, 40), wait(1, 40+slice, 50+slice)}
+	if !slices.Equal(waits, want) || len(got) != len(want)+3 {
+		t.Errorf("%+v", got)
 	}
 }
 
