@@ -59,7 +59,9 @@ def _spread(samples: list[float]) -> float:
 
 
 def _ratio(of: Callable[[list[float]], float], samples: list[float], base: list[float] | None) -> float | None:
-    return of(samples) / of(base) if base and min(base) else None
+    if not base or min(base) <= 0 or min(samples) <= 0:  # memory beyond a result: none
+        return None
+    return of(samples) / of(base)
 
 
 def _number(value: float) -> str:

@@ -22,6 +22,9 @@ def test_a_subject_may_be_missing() -> None:
     """Without the reference there is no ratio; without samples there is no figure."""
     assert report.figures({"trace-add": {"torch": [], "torch_go_xla": [1e-6]}})["trace-add"].keys() == {"torch_go_xla"}
     assert report.figures({"trace-add": {"torch_go_xla": [1e-6]}})["trace-add"]["torch_go_xla"]["ratio"] is None
+    for torch, ours in ((0.0, 1e6), (-1e5, 1e6), (1e6, -1e5)):  # a growth that is none
+        figures = report.figures({"save-memory": {"torch": [torch], "torch_go_xla": [ours]}})
+        assert figures["save-memory"]["torch_go_xla"]["ratio"] is None
 
 
 @pytest.mark.parametrize(
