@@ -3,7 +3,8 @@
     python tests/upstream/aliases.py CHECKOUT [FILE...]
 
 CHECKOUT is a working copy of torch_xla's repository. Printed are the counts beside those of torch_xla 2.9, and the
-tests that fail, with the reason where it is a known difference; docs/upstream-aliases.md records them. The exit status is 1 if one fails without a reason.
+tests that fail, with the reason where it is a known difference; docs/upstream-aliases.md records them. The exit status
+is 1 if one fails without a reason.
 """
 
 from __future__ import annotations
