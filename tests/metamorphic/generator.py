@@ -122,14 +122,18 @@ class Generator:
         self._length = length
 
     def make(self) -> Program:
-        """Return the program."""
+        """Return the program; its end is the gradient of something, if anything has one."""
         for _ in range(2):
-            self._do(self._factory())
+            self._do(self._leaf() if self.rng.random() < 0.3 else self._factory())
         while len(self.program.lines) < self._length:
             kind = self.rng.choices(*_KINDS)[0]
             line = getattr(self, "_" + kind)()
             if line is not None:
                 self._do(line)
+        if (line := self._backward()) is not None:
+            self._do(line)
+            for name in [n for n, t in self.machine.tensors.items() if _is_leaf(t) is True and t.grad is not None]:
+                self._do(self._gradient_of(name))
         return self.program
 
     def _do(self, line: str) -> None:
@@ -417,12 +421,15 @@ class Generator:
     # ---- the rest ----
 
     def _backward(self) -> str | None:
-        name = self._pick(lambda t: t.requires_grad and t.is_floating_point())
+        name = self._pick(lambda t: t.requires_grad and t.is_floating_point() and _is_leaf(t) is False)
         return name and f"backward {name}"
 
     def _gradient(self) -> str | None:
-        name = self._pick(lambda t: t.requires_grad and t.is_leaf)
-        return name and self._result(name, f"nograd grad {name}")
+        name = self._pick(lambda t: t.requires_grad and _is_leaf(t) is True)
+        return name and self._gradient_of(name)
+
+    def _gradient_of(self, name: str) -> str:
+        return self._result(name, f"nograd grad {name}")
 
     def _sync(self) -> str:
         return "sync"
