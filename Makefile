@@ -17,6 +17,7 @@ SAVE_KILLS ?= 200
 PROGRAMS ?= 20000
 THREAD_SECONDS ?= 60
 CGO_PACKAGES ?= ./pjrt/... ./gocore/runtime/...
+RACE_PACKAGES ?= ./...
 
 PY := $(VENV)/bin/python
 GO = PATH="$$($(PY) -m build_support go-path):$$PATH" go
@@ -83,7 +84,7 @@ plugins: $(VENV)/.installed-test build $(PLUGINS)/.installed ## our client on th
 	 TGX_VENDOR_PACKAGES="$$vendor" $(PY) -m pytest -s tests/test_vendor_plugins.py
 
 race: $(VENV)/.tools ## the Go tests under the race detector, with the invariants checked
-	$(GO) test -race -tags invariants ./...
+	$(GO) test -race -tags invariants $(RACE_PACKAGES)
 
 asan: $(VENV)/.tools ## the packages that call C, under the address sanitizer
 	$(GO) test -asan $(CGO_PACKAGES)
