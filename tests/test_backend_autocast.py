@@ -97,6 +97,7 @@ def test_grad_scaler():
     assert p.tolist() == [-1, -1] and scaler.get_scale() == 4.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [BF16, F16])
 def test_a_model_trains_as_with_the_cpus_autocast(dtype):
     """The ops that both lists lower are the model's: linear layers and attention, with float32 in between."""

@@ -210,6 +210,7 @@ def test_packed_sequences():
     assert packed.data.is_xla
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
 def test_recurrent_layers(cls):
     torch.manual_seed(0)
@@ -592,6 +593,7 @@ class _Refuses(torch.autograd.Function):
         return grad @ torch.ones(5, 5, device="xla")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [False, True])
 def test_exceptions_in_a_backward_pass(threads):
     """torch unwinds through the device guard with the exception pending; nothing is lost, and nothing dies."""

@@ -82,6 +82,7 @@ def fallback() -> None:
     assert torch.linalg.eigvals(x).sum().real.item() == pytest.approx(3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("use", [arithmetic, views, training, saving, errors, fallback], ids=lambda f: f.__name__)
 def test_nothing_outlives_its_last_object(use: Callable[[], None]) -> None:
     torch.ones(1, device="xla").item()
@@ -127,6 +128,7 @@ def test_a_dropped_graph_is_not_computed() -> None:
     assert core.raw.bindings_CachedPrograms() == programs
 
 
+@pytest.mark.slow
 def test_a_long_loop_holds_what_a_short_one_holds() -> None:
     model = nn.Sequential(nn.Linear(12, 16), nn.ReLU(), nn.Linear(16, 3)).to("xla")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
