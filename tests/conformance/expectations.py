@@ -101,6 +101,7 @@ _KNOWN: list[tuple[str, str, str, str, str]] = [
     ("narrow_copy", "errors", "*", "all", "an IndexError as of all ops, where the CPU's kernel fails an assertion"),
     ("kthvalue", "*", "*", "some", _TIES),
     ("mode", "*", "*", "some", _TIES),
+    ("resize_", "edge", "*", "some", _UNDEFINED),
     ("matrix_exp", "backward", "*float16", "some", "some of the CPU's own gradients are not finite in half types"),
     ("nextafter", "backward", "bfloat16", "some", "XLA:CPU takes numbers below the normal ones for zero"),
     ("nn_functional_linear_cross_entropy_chunked_*", "*", "*float16", "some", "torch accumulates by the device"),
