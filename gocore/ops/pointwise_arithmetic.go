@@ -120,14 +120,14 @@ func differ(b *stablehlo.Builder, x, y value) value {
 }
 
 // inferQuotient is the rule of divisions that stay in their type. Integers have no quotient by the number
-// 0; that a tensor holds a 0 is not known here, and gives an unspecified value.
+// 0, unless there are none; that a tensor holds a 0 is not known here, and gives an unspecified value.
 func inferQuotient(kernel string) func(c *Ctx) error {
 	infer := implemented(kernel, ints|floats, promoted(2))
 	return func(c *Ctx) error {
 		if err := infer(c); err != nil {
 			return err
 		}
-		if n, ok := c.Number(1); ok && c.outs[0].DType.IsInt() && n.Float() == 0 {
+		if n, ok := c.Number(1); ok && c.outs[0].DType.IsInt() && c.outs[0].Numel() != 0 && n.Float() == 0 {
 			return errs.New(errs.Runtime, "ZeroDivisionError")
 		}
 		return nil

@@ -273,6 +273,14 @@ def test_write_by_values():
     batch.check()
 
 
+def test_nothing_is_divided_by_zero():
+    """An index wraps by a remainder of the size, which may be 0."""
+    none = torch.zeros(0, 3, dtype=torch.int64, device="xla")
+    assert torch.take_along_dim(none.float(), none, 0).shape == (none % 0).shape == (0, 3)
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        torch.ones(2, dtype=torch.int64, device="xla") % 0
+
+
 def test_nonzero_static():
     batch = Batch()
     x = torch.tensor([[0, 3, 0], [1, 0, 2]])
