@@ -168,6 +168,9 @@ def test_foreach_counts_the_writes_of_its_tensors():
         torch._foreach_mul_([x], [y])
         torch._foreach_neg([x, y])
         assert (x._version, y._version) == (2, 1)
+        with pytest.raises(RuntimeError, match="more than one element"):
+            torch._foreach_add_([x, y[:1].expand(2)], 1)
+        assert (x._version, y._version) == (3, 1)  # the first was written, and a gradient that needs it must know
 
 
 # ---- sizes and storages ----

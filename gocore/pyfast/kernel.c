@@ -287,10 +287,11 @@ static Py_ssize_t list_length(const kernel *k, PyObject *const *v) {
   return n <= 0 ? -1 : n;
 }
 
-/* Traces the records between consecutive starts; each gives one tensor, or none if it writes. */
-static PyObject *trace_each(const kernel *k, struct tgx_call *c, const Py_ssize_t *starts, Py_ssize_t n) {
+/* Traces the records between consecutive starts; each gives one tensor, or none if it writes. *traced is how many were. */
+static PyObject *trace_each(const kernel *k, struct tgx_call *c, const Py_ssize_t *starts, Py_ssize_t n, Py_ssize_t *traced) {
   int64_t out[OUT_WORDS];
   PyObject *list = k->shape == RETURN_NONE ? Py_NewRef(Py_None) : PyList_New(n);
+  *traced = 0;
   for (Py_ssize_t i = 0; list && i < n; i++) {
     PyObject *item = NULL;
     bool refused = false;
@@ -301,15 +302,22 @@ static PyObject *trace_each(const kernel *k, struct tgx_call *c, const Py_ssize_
       Py_CLEAR(list);
     else if (k->shape != RETURN_NONE)
       PyList_SET_ITEM(list, i, item ? item : Py_NewRef(Py_None));
+    *traced = i + (list != NULL);
   }
   return list;
 }
 
-/* Torch's kernels call the op of each element, which counts its writes; ours must. Steals result. */
-static PyObject *written(PyObject *tensors, PyObject *result) {
-  PyObject *done = PyObject_CallOneArg(tgx_state.increment_version, tensors);
+/* Torch's kernels call the op of each element, which counts its writes; ours must, those before a failure too.
+ * The first n tensors were written. An exception that is set stays. Steals result. */
+static PyObject *written(PyObject *tensors, Py_ssize_t n, PyObject *result) {
+  PyObject *type, *why, *traceback;
+  PyErr_Fetch(&type, &why, &traceback);
+  PyObject *first = PySequence_GetSlice(tensors, 0, n);
+  PyObject *done = first ? PyObject_CallOneArg(tgx_state.increment_version, first) : NULL;
   if (done == NULL) Py_CLEAR(result);
   Py_XDECREF(done);
+  Py_XDECREF(first);
+  if (type) PyErr_Restore(type, why, traceback);
   return result;
 }
 
@@ -327,8 +335,9 @@ static PyObject *call_each(const kernel *k, PyObject *const *v, struct tgx_call 
   }
   if (i == n) {
     starts[n] = c->words.n;
-    result = trace_each(k, c, starts, n);
-    if (result && k->shape == RETURN_NONE) result = written(v[k->destinations[0].param], result);
+    Py_ssize_t traced;
+    result = trace_each(k, c, starts, n, &traced);
+    if (traced && k->shape == RETURN_NONE) result = written(v[k->destinations[0].param], traced, result);
   }
   PyMem_Free(starts);
   return result;

@@ -129,7 +129,7 @@ def _compare(pairs: Sequence[Pair], i: int, read: Callable[[list[torch.Tensor]],
     """Compare all tensors of programs, and their aliases, with those after line i."""
     for number, (machine, program) in pairs:
         wanted = program.states[i]
-        where = f"after line {i}: {program.lines[i]}: "
+        where = f"after {program.lines[i]}: "
         if list(machine.tensors) != list(wanted):
             raise Mismatch(number, where + f"tensors {list(machine.tensors)}; on the CPU: {list(wanted)}")
         for name, (group, about) in observe(machine.tensors).items():
@@ -141,7 +141,7 @@ def _compare(pairs: Sequence[Pair], i: int, read: Callable[[list[torch.Tensor]],
         for name, state in program.states[i].items():
             value = next(values)
             if not _equal(value, state.value):
-                where = f"after line {i}: {program.lines[i]}: "
+                where = f"after {program.lines[i]}: "
                 raise Mismatch(number, where + f"{name} is\n{value}\non the CPU:\n{state.value}")
 
 
