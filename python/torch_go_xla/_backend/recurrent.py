@@ -117,7 +117,8 @@ def _layers(
     for layer in range(num_layers):
         outs = []
         for k in range(layer * directions, (layer + 1) * directions):
-            w_ih, w_hh, b_ih, b_hh = (*params[k * each : (k + 1) * each], None, None)[:4]
+            w_ih, w_hh, *biases = params[k * each : (k + 1) * each]
+            b_ih, b_hh = biases or (None, None)
             backwards = k % directions
             gates = F.linear(x.flip(0) if backwards else x, w_ih, b_ih)
             out, *state = _Loop.apply(cell, gates, w_hh, b_hh, *(s[k] for s in states))
@@ -148,22 +149,33 @@ def _kernel(name: str) -> Callable[..., Any]:
     op, cell = getattr(torch.ops.aten, name).input, CELLS[name]
 
     def kernel(
-        x: Tensor, hx: Any, params: Sequence[Tensor], has_biases: bool, num_layers: int, *options: Any
+        x: Tensor,
+        hx: Any,
+        params: Sequence[Tensor],
+        has_biases: bool,
+        num_layers: int,
+        dropout: float,
+        train: bool,
+        bidirectional: bool,
+        batch_first: bool,
     ) -> tuple[Tensor, ...]:
-        *how, bidirectional, batch_first = options
         states = [hx] if isinstance(hx, Tensor) else hx
         plain = _plain((x, *states, *params))
         x, *given = _autocast((x, *states, *params))
         states, params = given[: len(states)], given[len(states) :]
+        how = (has_biases, num_layers, dropout, train, bidirectional)
         count = num_layers * (1 + bidirectional) * (2 + 2 * has_biases)
         if plain and len(params) == count and x.dim() == 3 and x.size(int(batch_first)) >= SHORTEST:
             rows = x.transpose(0, 1) if batch_first else x
             try:
-                out, *last = _layers(cell, rows, states, params, has_biases, num_layers, *how, bidirectional)
+                out, *last = _layers(cell, rows, states, params, *how)
                 return out.transpose(0, 1) if batch_first else out, *last
             except NotLoweredError:
                 pass
-        return op.decompose(x, states if len(states) > 1 else states[0], params, has_biases, num_layers, *options)
+        composed: tuple[Tensor, ...] = op.decompose(
+            x, states if len(states) > 1 else states[0], params, *how, batch_first
+        )
+        return composed
 
     return kernel
 
