@@ -50,13 +50,14 @@ def observe(tensors: dict[str, torch.Tensor]) -> dict[str, tuple[int, tuple[obje
         offset = t.storage_offset() if t.numel() else 0
         about = (
             t.dtype, tuple(t.shape), strides, offset, t.requires_grad, t._version, t.is_conj(), t.is_neg(),
-            _is_leaf(t), t._is_view(),
+            is_leaf(t), t._is_view(),
         )  # fmt: skip
         out[name] = (group, about)
     return out
 
 
-def _is_leaf(t: torch.Tensor) -> bool | str:
+def is_leaf(t: torch.Tensor) -> bool | str:
+    """Tell whether t is a leaf, or what torch says instead."""
     try:
         return t.is_leaf
     except RuntimeError as e:  # one of several views of an op that was written to
@@ -132,7 +133,7 @@ class Generator:
                 self._do(line)
         if (line := self._backward()) is not None:
             self._do(line)
-            for name in [n for n, t in self.machine.tensors.items() if _is_leaf(t) is True and t.grad is not None]:
+            for name in [n for n, t in self.machine.tensors.items() if is_leaf(t) is True and t.grad is not None]:
                 self._do(self._gradient_of(name))
         return self.program
 
@@ -421,11 +422,11 @@ class Generator:
     # ---- the rest ----
 
     def _backward(self) -> str | None:
-        name = self._pick(lambda t: t.requires_grad and t.is_floating_point() and _is_leaf(t) is False)
+        name = self._pick(lambda t: t.requires_grad and t.is_floating_point() and is_leaf(t) is False)
         return name and f"backward {name}"
 
     def _gradient(self) -> str | None:
-        name = self._pick(lambda t: t.requires_grad and _is_leaf(t) is True)
+        name = self._pick(lambda t: t.requires_grad and is_leaf(t) is True)
         return name and self._gradient_of(name)
 
     def _gradient_of(self, name: str) -> str:
