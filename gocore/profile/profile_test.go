@@ -76,7 +76,7 @@ func TestStepsHoldTheirSpans(t *testing.T) {
 		}
 		for _, pair := range [][2]traceEvent{{steps[0], outer[i]}, {outer[i], inner[i]}} {
 			around, within := pair[0], pair[1]
-			if around.Start > within.Start || around.Start+*around.Duration < within.Start+*within.Duration {
+			if around.Start > within.Start || around.Start+*around.Duration < within.Start+*within.Duration-rounding {
 				t.Errorf("%s is not within %s: %+v %+v", within.Name, around.Name, within, around)
 			}
 		}
@@ -91,6 +91,9 @@ func TestStepsHoldTheirSpans(t *testing.T) {
 	}
 }
 
+// rounding is what the sum of a start and a duration, which are ns written as µs, may be off by.
+const rounding = 1e-4
+
 // A device computes one program after the other, and Stop waits for the last.
 func TestExecutionsDoNotOverlap(t *testing.T) {
 	Start(0)
@@ -103,7 +106,7 @@ func TestExecutionsDoNotOverlap(t *testing.T) {
 		t.Fatalf("%d executions", len(spans))
 	}
 	for _, s := range spans {
-		if s.Start < end || s.Process != devices || s.Thread != 1 {
+		if s.Start < end-rounding || s.Process != devices || s.Thread != 1 {
 			t.Errorf("%+v begins before %v", s, end)
 		}
 		end = s.Start + *s.Duration
