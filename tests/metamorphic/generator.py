@@ -40,28 +40,17 @@ class Program:
     states: list[dict[str, State]] = field(default_factory=list)
 
 
-def observe(tensors: dict[str, torch.Tensor]) -> dict[str, tuple[int, tuple[object, ...]]]:
-    """Return alias group and metadata of tensors; groups are numbered in the order of the names."""
+def observe(machine: Machine) -> dict[str, tuple[int, tuple[object, ...]]]:
+    """Return alias group and metadata of the tensors; groups are numbered in the order of the names."""
     groups: dict[int, int] = {}
     out = {}
-    for name, t in tensors.items():
+    for name, t in machine.tensors.items():
         group = groups.setdefault(t.untyped_storage()._cdata, len(groups))
         strides = tuple(s for s, n in zip(t.stride(), t.shape, strict=True) if n > 1 and t.numel())
         offset = t.storage_offset() if t.numel() else 0
-        about = (
-            t.dtype, tuple(t.shape), strides, offset, t.requires_grad, t._version, t.is_conj(), t.is_neg(),
-            is_leaf(t), t._is_view(),
-        )  # fmt: skip
+        about = (t.dtype, tuple(t.shape), strides, offset, t._version, t.is_conj(), t.is_neg(), *machine.autograd[name])
         out[name] = (group, about)
     return out
-
-
-def is_leaf(t: torch.Tensor) -> bool | str:
-    """Tell whether t is a leaf, or what torch says instead."""
-    try:
-        return t.is_leaf
-    except RuntimeError as e:  # one of several views of an op that was written to
-        return str(e).partition("\n")[0]
 
 
 def execute(lines: list[str]) -> Program:
@@ -79,7 +68,7 @@ def step(machine: Machine, program: Program, line: str) -> None:
         error = machine.run(line)
     program.lines.append(line)
     program.errors.append(error)
-    seen = observe(machine.tensors)
+    seen = observe(machine)
     with torch.no_grad():
         values = {n: t.detach().resolve_conj().resolve_neg().clone() for n, t in machine.tensors.items()}
     program.states.append({n: State(values[n], *seen[n]) for n in values})
@@ -133,7 +122,7 @@ class Generator:
                 self._do(line)
         if (line := self._backward()) is not None:
             self._do(line)
-            for name in [n for n, t in self.machine.tensors.items() if is_leaf(t) is True and t.grad is not None]:
+            for name in [n for n in self._with_autograd(leaf=True) if self.machine.tensors[n].grad is not None]:
                 self._do(self._gradient_of(name))
         return self.program
 
@@ -148,7 +137,9 @@ class Generator:
 
     def _pick(self, test=lambda t: True) -> str | None:
         """Return the name of a tensor that passes a test, rather a recent one."""
-        names = [n for n, t in self.machine.tensors.items() if test(t)]
+        return self._recent([n for n, t in self.machine.tensors.items() if test(t)])
+
+    def _recent(self, names: list[str]) -> str | None:
         if not names:
             return None
         return names[max(self.rng.randrange(len(names)), self.rng.randrange(len(names)))]
@@ -403,7 +394,7 @@ class Generator:
             case "as_strided_":
                 return [name, "[2,2]", "[2,1]", "0"]
             case "empty_and_back":
-                return [name] if not x.requires_grad and x.untyped_storage().resizable() else None
+                return [name] if not self.machine.autograd[name][0] and x.untyped_storage().resizable() else None
         other = self._pick(lambda t: t.dtype == x.dtype)
         if other is None or not self._same_place(name, other) or (name in self.bits) != (other in self.bits):
             return None
@@ -421,12 +412,16 @@ class Generator:
 
     # ---- the rest ----
 
+    def _with_autograd(self, leaf: bool) -> list[str]:
+        """Return the names of the tensors that require gradients and are leaves, or not."""
+        return [n for n, (needed, is_leaf, _) in self.machine.autograd.items() if needed and is_leaf is leaf]
+
     def _backward(self) -> str | None:
-        name = self._pick(lambda t: t.requires_grad and t.is_floating_point() and is_leaf(t) is False)
+        name = self._recent([n for n in self._with_autograd(leaf=False) if self.machine.tensors[n].is_floating_point()])
         return name and f"backward {name}"
 
     def _gradient(self) -> str | None:
-        name = self._pick(lambda t: t.requires_grad and is_leaf(t) is True)
+        name = self._recent(self._with_autograd(leaf=True))
         return name and self._gradient_of(name)
 
     def _gradient_of(self, name: str) -> str:

@@ -37,9 +37,17 @@ class Machine:
     sync: Callable[[], None] = lambda: None
     sync_some: Callable[[torch.Tensor], None] = lambda t: None
     save: Callable[[Any, Any], None] = torch.save
+    # Whether tensors require gradients, are leaves and are views, after the last line. A look may renew the node of a
+    # view, and torch judges later writes by it: everywhere one look is taken after every line, and no other.
+    autograd: dict[str, tuple[bool, bool | str, bool]] = field(default_factory=dict)
 
     def run(self, line: str) -> Exception | None:
         """Run an instruction; an error is its result."""
+        error = self._run(line)
+        self.autograd = {name: (t.requires_grad, _is_leaf(t), t._is_view()) for name, t in self.tensors.items()}
+        return error
+
+    def _run(self, line: str) -> Exception | None:
         names, _, rest = line.rpartition(" = ")
         words = rest.split(" ")
         if words[0] == "del":
@@ -63,6 +71,13 @@ class Machine:
         return json.loads(word)
 
 
+def _is_leaf(t: torch.Tensor) -> bool | str:
+    try:
+        return t.is_leaf
+    except RuntimeError as e:  # one of several views of an op that was written to
+        return str(e).partition("\n")[0]
+
+
 def uses(line: str) -> list[str]:
     """Return the tensors that an instruction names, results too."""
     return re.findall(r"\bt\d+\b", line)
@@ -78,8 +93,8 @@ def _plain(f: Function) -> Function:
 
 
 def _fresh(f: Function) -> Function:
-    """Make a row of a function whose result is a new tensor."""
-    return lambda m, *args: f(*args).contiguous()
+    """Make a row of a function whose result is made dense: the device lays results out in its own way."""
+    return lambda m, *args: f(*args).clone(memory_format=torch.contiguous_format)
 
 
 def _arange(m: Machine, shape: list[int], dtype: str, start: int = 0) -> torch.Tensor:
