@@ -264,7 +264,8 @@ print(total.item())
 def test_ctrl_c_while_the_compiler_works() -> None:
     """KeyboardInterrupt comes while a value is waited for, and the tensors are usable afterwards."""
     program = textwrap.dedent("""
-        import torch, torch_go_xla
+        import signal, torch, torch_go_xla
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background start without
         x = torch.ones(8, 8, device="xla")
         x.sum().item()
         y = x
@@ -291,6 +292,7 @@ def test_ctrl_c_while_the_compiler_works() -> None:
 
 WAITS = """
 import os, signal, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)
 for wait in (x.tolist, lambda: torch_go_xla.sync(wait=True), xm.wait_device_ops):
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     try: wait()
