@@ -140,7 +140,11 @@ func (x *Executable) NumPartitions() (int, error) {
 
 // CodeSize is the bytes of the generated code, -1 if the plugin does not know.
 func (x *Executable) CodeSize() (int, error) {
-	return x.count(C.pj_fn_Executable_SizeOfGeneratedCodeInBytes)
+	n, err := x.count(C.pj_fn_Executable_SizeOfGeneratedCodeInBytes)
+	if isUnimplemented(err) {
+		return -1, nil
+	}
+	return n, err
 }
 
 func (x *Executable) count(fn fnID) (int, error) {

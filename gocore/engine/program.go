@@ -133,11 +133,7 @@ func (p *program) weigh() {
 	if p.cache == nil {
 		return
 	}
-	code, err := p.exe.PJRT().CodeSize()
-	if err != nil {
-		code = 0
-	}
-	p.cache.Weigh(p.key, int64(max(code, 0)+len(p.module)))
+	p.cache.Weigh(p.key, p.exe.CodeBytes()+int64(len(p.module)))
 }
 
 // Cut implements runtime.Program.

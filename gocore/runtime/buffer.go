@@ -71,7 +71,8 @@ func LiveBytes() int64 { return liveBytes.Load() }
 
 var unreported = metrics.C("UnreportedPluginError")
 
-// untold counts a plugin's error that has nobody to go to, as it befell the freeing of something.
+// untold counts a plugin's error that has nobody to go to, as it befell the freeing of something, or a question whose
+// answer can be done without.
 func untold(err error) {
 	if err != nil {
 		unreported.Add(1)

@@ -103,6 +103,13 @@ func (d *Device) load(exe *pjrt.Executable, args int, replicas bool) *Executable
 	return x
 }
 
+// CodeBytes is the size of the generated code, 0 if the plugin does not know.
+func (x *Executable) CodeBytes() int64 {
+	n, err := x.exe.CodeSize()
+	untold(err)
+	return int64(max(n, 0))
+}
+
 // Results is how the program's results are sharded, of an SPMD device.
 func (x *Executable) Results() ([]*sharding.Sharding, error) {
 	if len(x.dev.ids) == 1 {
