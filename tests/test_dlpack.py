@@ -157,7 +157,7 @@ class Owner(np.ndarray):
 
 
 def test_imported_memory_is_kept_as_long_as_it_is_read() -> None:
-    array = np.arange(1 << 16, dtype=np.float32).view(Owner)
+    array = torch.arange(float(1 << 16)).numpy().view(Owner)  # aligned, so that it is not copied
     gone = weakref.ref(array)
     x = torch.from_dlpack(array, device="xla")
     y = x * 2  # recorded
