@@ -105,10 +105,12 @@ func option(v any) (any, bool) {
 	case []any:
 		list := make([]int64, len(v))
 		for i, item := range v {
-			n, ok := option(item)
-			if list[i], ok = n.(int64); !ok {
+			n, _ := option(item)
+			integer, ok := n.(int64)
+			if !ok {
 				return nil, false
 			}
+			list[i] = integer
 		}
 		return list, true
 	}
