@@ -395,7 +395,8 @@ class Generator:
                 return [name, "[2,2]", "[2,1]", "0"]
             case "empty_and_back":
                 return [name] if not self.machine.autograd[name][0] and x.untyped_storage().resizable() else None
-        other = self._pick(lambda t: t.dtype == x.dtype)
+        # Of devices without a name of their own in torch, the new data must be conjugated and negated as the old are.
+        other = self._pick(lambda t: (t.dtype, t.is_conj(), t.is_neg()) == (x.dtype, x.is_conj(), x.is_neg()))
         if other is None or not self._same_place(name, other) or (name in self.bits) != (other in self.bits):
             return None
         return [name, other]
