@@ -19,6 +19,8 @@ from .subjects import Subject
 
 Sample = tuple[Callable[[], Any], int]
 Case = Callable[[Subject, bool], Sample]
+# Makes a model's training step, which returns the loss, of the model's name and whether it is to be quick.
+Trainer = Callable[[Subject, str, bool], Callable[[], Any]]
 
 
 @dataclass(frozen=True)
@@ -250,21 +252,31 @@ def _step(s: Subject, name: str, quick: bool, compile: bool = False) -> Callable
     return synced
 
 
-def training(name: str, steps: int, quick_steps: int, compile: bool = False) -> Case:
+def _compiled_step(s: Subject, name: str, quick: bool) -> Callable[[], Any]:
+    return _step(s, name, quick, compile=True)
+
+
+def _whole_step(s: Subject, name: str, quick: bool) -> Callable[[], Any]:
+    """Return a step that is one program."""
+    return _step(s, name, quick, compile=not s.lazy)
+
+
+_STEPS = {"mlp": (100, 20), "gpt": (10, 3), "resnet": (4, 1)}  # of a sample, and of a quick one
+
+
+def training(name: str, make: Trainer = _step) -> Case:
     """Return the case of training a model, pipelined."""
 
     def case(s: Subject, quick: bool) -> Sample:
-        step = _step(s, name, quick, compile)
-        n = quick_steps if quick else steps
+        step = make(s, name, quick)
+        n = _STEPS[name][quick]
 
-        def sample() -> None:
+        def sample(n: int = n) -> None:
             for _ in range(n):
-                step()
-            s.wait()
+                loss = step()
+            s.wait(loss)
 
-        for _ in range(3):  # the first makes the optimizer's state
-            step()
-        s.wait()
+        sample(3)  # the first makes the optimizer's state
         return sample, n
 
     return case
@@ -275,15 +287,15 @@ def first_step(s: Subject, quick: bool) -> Sample:
     import torch
 
     torch.optim.SGD([torch.zeros(1, requires_grad=True)])  # the first optimizer of a process imports torch._dynamo
-    return lambda: _step(s, "gpt", quick, compile=not s.lazy)().item(), 1
+    return lambda: _whole_step(s, "gpt", quick)().item(), 1
 
 
-def training_memory(name: str) -> Case:
+def training_memory(name: str, make: Trainer = _whole_step) -> Case:
     """Return the case of the resident memory of a process at its peak while it takes four steps."""
 
     def case(s: Subject, quick: bool) -> Sample:
         def sample() -> float:
-            step = _step(s, name, quick, compile=not s.lazy)
+            step = make(s, name, quick)
             for _ in range(4):
                 step().item()
             return status("VmHWM")
@@ -291,6 +303,21 @@ def training_memory(name: str) -> Case:
         return sample, 1
 
     return case
+
+
+def trained_by(make: Trainer) -> dict[str, Case]:
+    """Return the cases of training by a peer's own means, one program a step."""
+
+    def first_step(s: Subject, quick: bool) -> Sample:
+        return lambda: make(s, "gpt", quick)().item(), 1
+
+    return {
+        **{f"{name}-compiled": training(name, make) for name in _STEPS},
+        "first-step": first_step,
+        "first-step-warm": first_step,
+        "gpt-memory": training_memory("gpt", make),
+        "resnet-memory": training_memory("resnet", make),
+    }
 
 
 def _saver(s: Subject) -> Callable[[], None]:
@@ -459,12 +486,8 @@ CASES: dict[str, Case] = {
     "trace-view": trace_view,
     **{f"cached-{n}": cached(n) for n in (10, 100, 1000)},
     **{f"compiled-{n}": compiled(n) for n in (10, 100, 1000)},
-    "mlp": training("mlp", 100, 20),
-    "mlp-compiled": training("mlp", 100, 20, compile=True),
-    "gpt": training("gpt", 10, 3),
-    "gpt-compiled": training("gpt", 10, 3, compile=True),
-    "resnet": training("resnet", 4, 1),
-    "resnet-compiled": training("resnet", 4, 1, compile=True),
+    **{name: training(name) for name in _STEPS},
+    **{f"{name}-compiled": training(name, _compiled_step) for name in _STEPS},
     "gpt-memory": training_memory("gpt"),
     "resnet-memory": training_memory("resnet"),
     "save": save,

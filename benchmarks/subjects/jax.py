@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..cases import Case, Sample, status
+from ..cases import Case, Sample, trained_by
 from . import Subject
 
 VERSIONS = ("3.12", "3.13")
@@ -17,7 +17,15 @@ ENVIRONMENT = {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_PERSISTEN
 
 def subject() -> Subject:
     """Return the subject; needs jax."""
-    return Subject("jax", "cpu", lazy=False)
+    import jax
+
+    return Subject("jax", "cpu", lazy=False, wait=lambda *values: jax.block_until_ready(values))
+
+
+def _trainer(_: Subject, name: str, quick: bool) -> Callable[[], Any]:
+    from ..jax_models import trainer
+
+    return trainer(name, quick)
 
 
 def _trace(body: Callable[[Any, Any], Any], ops: int) -> Case:
@@ -75,46 +83,6 @@ def _compiled(n: int) -> Case:
     return case
 
 
-def _training(name: str, steps: int, quick_steps: int) -> Case:
-    def case(_: Subject, quick: bool) -> Sample:
-        from ..jax_models import trainer
-
-        step, n = trainer(name, quick), quick_steps if quick else steps
-
-        def sample() -> None:
-            for _ in range(n):
-                loss = step()
-            loss.block_until_ready()
-
-        step().block_until_ready()
-        return sample, n
-
-    return case
-
-
-def _first_step(_: Subject, quick: bool) -> Sample:
-    import jax  # noqa: F401  the import is not part of the sample
-
-    from ..jax_models import trainer
-
-    return lambda: trainer("gpt", quick)().item(), 1
-
-
-def _training_memory(name: str) -> Case:
-    def case(_: Subject, quick: bool) -> Sample:
-        def sample() -> float:
-            from ..jax_models import trainer
-
-            step = trainer(name, quick)
-            for _ in range(4):
-                step().item()
-            return status("VmHWM")
-
-        return sample, 1
-
-    return case
-
-
 def _item(_: Subject, quick: bool) -> Sample:
     import jax.numpy as jnp
 
@@ -161,13 +129,7 @@ OWN: dict[str, Case] = {
     "trace-add": _trace(_add, 1000),
     "trace-mixed": _trace(_mixed, 1000),
     **{f"compiled-{n}": _compiled(n) for n in (10, 100, 1000)},
-    "mlp-compiled": _training("mlp", 100, 20),
-    "gpt-compiled": _training("gpt", 10, 3),
-    "resnet-compiled": _training("resnet", 4, 1),
-    "first-step": _first_step,
-    "first-step-warm": _first_step,
-    "gpt-memory": _training_memory("gpt"),
-    "resnet-memory": _training_memory("resnet"),
+    **trained_by(_trainer),
     "item": _item,
     "matmul": _matmul,
     "fused": _fused,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..cases import Case, Sample, status
+from ..cases import Case, trained_by
 from . import Subject
 
 VERSIONS = ("3.12", "3.13")
@@ -28,7 +28,7 @@ def subject() -> Subject:
     )  # fmt: skip
 
 
-def _trainer(name: str, quick: bool) -> Callable[[], Any]:
+def _trainer(_: Subject, name: str, quick: bool) -> Callable[[], Any]:
     """Return a function that takes a training step, its arrays donated, and returns the loss."""
     import optax
     import torch
@@ -62,45 +62,5 @@ def _trainer(name: str, quick: bool) -> Callable[[], Any]:
     return step
 
 
-def _training(name: str, steps: int, quick_steps: int) -> Case:
-    def case(s: Subject, quick: bool) -> Sample:
-        step, n = _trainer(name, quick), quick_steps if quick else steps
-
-        def sample() -> None:
-            for _ in range(n):
-                loss = step()
-            s.wait(loss)
-
-        s.wait(step())
-        return sample, n
-
-    return case
-
-
-def _first_step(_: Subject, quick: bool) -> Sample:
-    return lambda: _trainer("gpt", quick)().item(), 1
-
-
-def _training_memory(name: str) -> Case:
-    def case(_: Subject, quick: bool) -> Sample:
-        def sample() -> float:
-            step = _trainer(name, quick)
-            for _ in range(4):
-                step().item()
-            return status("VmHWM")
-
-        return sample, 1
-
-    return case
-
-
-OWN: dict[str, Case] = {
-    "mlp-compiled": _training("mlp", 100, 20),
-    "gpt-compiled": _training("gpt", 10, 3),
-    "resnet-compiled": _training("resnet", 4, 1),
-    "first-step": _first_step,
-    "first-step-warm": _first_step,
-    "gpt-memory": _training_memory("gpt"),
-    "resnet-memory": _training_memory("resnet"),
-}
+OWN: dict[str, Case] = trained_by(_trainer)
 CASES = (*OWN, "compiled-10", "compiled-100", "compiled-1000", "matmul", "fused", "to-device", "item")
