@@ -108,6 +108,8 @@ def test_what_is_written_for_the_curious(ok, python, tmp_path: Path) -> None:
 def test_spmd_by_variable(ok) -> None:
     program = test_founding.ARTICLE + "import torch_go_xla.runtime as xr; print(xr.is_spmd(), xr.global_device_count())"
     assert ok(program, XLA_USE_SPMD="1", CPU_NUM_DEVICES="2").split() == ["equal", "True", "1"]
+    first = "import torch_go_xla.runtime as xr; print(xr.is_spmd(), xr.global_runtime_device_count())"
+    assert ok(first, XLA_USE_SPMD="1", CPU_NUM_DEVICES="2").split() == ["True", "2"], "before anything opens the device"
 
 
 def test_the_page_is_the_table() -> None:

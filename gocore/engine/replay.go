@@ -410,10 +410,12 @@ func (e *Engine) relaunch(r *replay, cells []alias.Handle) *runtime.Launch {
 	for i, o := range r.origins {
 		l.Outs[i].Origin = o
 	}
-	e.countRun()
-	start := time.Now()
+	start, spmd := time.Now(), e.countRun()
 	l.Done = func(error) {
 		executeTime.Since(start)
+		if spmd {
+			replicatedTime.Since(start)
+		}
 		p.release()
 	}
 	return l

@@ -20,12 +20,13 @@ import (
 )
 
 var (
-	executeTime = metrics.M("ExecuteTime", "ns")
-	executed    = metrics.C("ExecuteComputation")
-	replicated  = metrics.C("ExecuteReplicated")
-	planTime    = metrics.M("PlanTime", "ns")
-	syncs       = metrics.C("SyncTensorsGraph")
-	marks       = metrics.C("MarkStep")
+	executeTime    = metrics.M("ExecuteTime", "ns")
+	replicatedTime = metrics.M("ExecuteReplicatedTime", "ns")
+	executed       = metrics.C("ExecuteComputation")
+	replicated     = metrics.C("ExecuteReplicated")
+	planTime       = metrics.M("PlanTime", "ns")
+	syncs          = metrics.C("SyncTensorsGraph")
+	marks          = metrics.C("MarkStep")
 )
 
 // Sync computes the value of every storage of a device that has been written since the last sync. It
@@ -222,10 +223,12 @@ func (e *Engine) launch(d *runtime.Device, t *alias.Trace, p *program) *runtime.
 	for i, r := range e.plan.Roots {
 		l.Outs[i].Origin = origin(&t.Graph, r.ID)
 	}
-	e.countRun()
-	start := time.Now()
+	start, spmd := time.Now(), e.countRun()
 	l.Done = func(error) {
 		executeTime.Since(start)
+		if spmd {
+			replicatedTime.Since(start)
+		}
 		p.release()
 	}
 	return l
@@ -237,13 +240,14 @@ func origin(g *ir.Graph, id ir.ID) runtime.Origin {
 	return runtime.Origin{Op: uint16(n.Op), Loc: n.Loc}
 }
 
-// countRun counts the launch of a program, on one device or on all of SPMD.
-func (e *Engine) countRun() {
+// countRun counts the launch of a program, and reports that it runs on all devices of SPMD.
+func (e *Engine) countRun() bool {
 	if e.spmd() {
 		replicated.Add(1)
-	} else {
-		executed.Add(1)
+		return true
 	}
+	executed.Add(1)
+	return false
 }
 
 // numbers are the values of the plan's arguments that are numbers, good until the next call.

@@ -240,7 +240,9 @@ class NativeCore:
         call(_raw.bindings_UseSPMD)
 
     def partitions(self) -> int:
-        """Return the number of devices that SPMD spreads programs over, 0 without SPMD."""
+        """Return the number of devices that SPMD spreads programs over, 0 without SPMD; XLA_USE_SPMD opens them."""
+        if not self._opened and plugins.is_on(os.environ.get("XLA_USE_SPMD", "")):
+            self.open()
         return int(_raw.bindings_Partitions())
 
     def torch_kernels(self) -> bool:

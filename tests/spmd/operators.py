@@ -19,9 +19,9 @@ os.environ.setdefault("CPU_NUM_DEVICES", "4")
 import torch
 import torch.testing._internal.common_methods_invocations as descriptions
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.tensor import DTensor
 from torch.testing._internal.distributed._tensor.common_dtensor import DTensorConverter
 from torch.utils._pytree import tree_leaves, tree_map_only
-from whole import whole
 
 import torch_go_xla  # noqa: F401
 
@@ -62,6 +62,11 @@ def _tensors(tree: Any) -> list[torch.Tensor]:
     return [t for t in tree_leaves(tree) if isinstance(t, torch.Tensor)]
 
 
+def _gathered(t: torch.Tensor | None) -> torch.Tensor | None:
+    """Return all of a tensor, on every device."""
+    return t.full_tensor().detach() if isinstance(t, DTensor) else t
+
+
 def _results(op: Any, args: Any, kwargs: Any) -> Iterator[torch.Tensor | None]:
     """Yield what an op returns, and the gradients of the sum of its squares."""
     outs = _tensors(op(*args, **kwargs))
@@ -84,14 +89,15 @@ def check(op: Any, mesh: DeviceMesh, samples: int, placements: int) -> int:
             want = [None if t is None else t.detach() for t in _results(op, *leaves)]
         except (RuntimeError, NotImplementedError):
             continue  # no gradient on the CPU
-        for distributed in itertools.islice(DTensorConverter(mesh, *leaves), placements):
-            got = list(_results(op, *distributed))
+        variants = itertools.islice(DTensorConverter(mesh, *leaves), placements)
+        recorded = [[_gathered(t) for t in _results(op, *distributed)] for distributed in variants]  # one program
+        for got in recorded:
             assert len(got) == len(want)
             for ours, theirs in zip(got, want, strict=True):
                 if ours is None or theirs is None:
-                    assert all(t is None or not whole(t).any() for t in (ours, theirs))
+                    assert all(t is None or not t.any() for t in (ours, theirs))
                 else:
-                    torch.testing.assert_close(whole(ours), theirs, rtol=1e-6, atol=1e-6, equal_nan=True)
+                    torch.testing.assert_close(ours.cpu(), theirs, rtol=1e-6, atol=1e-6, equal_nan=True)
             count += 1
     return count
 

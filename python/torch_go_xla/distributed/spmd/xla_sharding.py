@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -167,6 +168,35 @@ def apply_backward_optimization_barrier(m: nn.Module) -> None:
         xm.optimization_barrier_(grads + [g for g in grad_input if g is not None])
 
     m.register_full_backward_hook(barrier)
+
+
+# ---- functions that torch.compile reads ----
+
+# A mesh is no argument of a graph's op; what makes it is.
+_library: Any = torch.library.Library("xla", "FRAGMENT")  # type: ignore[no-untyped-call]
+_library.define(
+    "dynamo_mark_sharding(Tensor input, int[] device_ids, int[] mesh_shape, str axis_names, str partition_spec)"
+    " -> Tensor"
+)
+
+
+def _dynamo_mark_sharding(
+    input: torch.Tensor, device_ids: Sequence[int], mesh_shape: Sequence[int], axis_names: str, partition_spec: str
+) -> torch.Tensor:
+    """Do what `mark_sharding` does, in a compiled function too; returns the tensor's value."""
+    mesh = Mesh(device_ids, tuple(mesh_shape), ast.literal_eval(axis_names))
+    mark_sharding(input, mesh, ast.literal_eval(partition_spec))
+    return input.clone()
+
+
+_library.impl("dynamo_mark_sharding", lambda input, *mark: input.clone(), "CompositeExplicitAutograd")
+_library.impl("dynamo_mark_sharding", _dynamo_mark_sharding, "PrivateUse1")
+torch.library.register_autograd(
+    "xla::dynamo_mark_sharding", lambda ctx, grad: (grad, None, None, None, None), lib=_library
+)
+torch.fx.node.has_side_effect(
+    torch.ops.xla.dynamo_mark_sharding.default
+)  # not to be dropped where nobody uses its result
 
 
 # ---- inputs ----
