@@ -42,7 +42,7 @@ class Machine:
     autograd: dict[str, tuple[bool, bool | str, bool]] = field(default_factory=dict)
 
     def run(self, line: str) -> Exception | None:
-        """Run an instruction; an error is its result."""
+        """Run an instruction; its result is its error, bare: the frames of its traceback would keep tensors alive."""
         error = self._run(line)
         self.autograd = {name: (t.requires_grad, _is_leaf(t), t._is_view()) for name, t in self.tensors.items()}
         return error
@@ -59,7 +59,8 @@ class Machine:
             with torch.set_grad_enabled(grad):
                 out = INSTRUCTIONS[words[1 - grad]](self, *operands)
         except (RuntimeError, IndexError, TypeError, ValueError) as e:
-            return e
+            e.__cause__ = e.__context__ = None
+            return e.with_traceback(None)
         if names:
             results = out if isinstance(out, tuple | list) else (out,)
             self.tensors.update(zip(names.split(","), results, strict=True))
