@@ -238,7 +238,7 @@ func (t *Trace) store(base, val ir.ID, prog *strided.WriteProgram) ir.ID {
 	var op ir.Op
 	switch prog.Method {
 	case strided.Block:
-		if t.stored(old) {
+		if g.Stored(old) {
 			v := t.dynamic(ir.OpDynamicUpdate, in[:], prog.Starts, prog.ValDims, g.Shape(old))
 			return t.steps(v, prog.Back)
 		}
@@ -271,7 +271,7 @@ func (t *Trace) step(x ir.ID, st *strided.Step) ir.ID {
 	if st.Kind == strided.Empty || g.At(x).Op == ir.OpZeros {
 		return t.Zeros(d, st.Dims)
 	}
-	if st.Kind == strided.Slice && t.stored(x) {
+	if st.Kind == strided.Slice && g.Stored(x) {
 		return t.taken(x, st)
 	}
 	w := t.begin()
@@ -305,23 +305,6 @@ func (t *Trace) step(x ir.ID, st *strided.Step) ir.ID {
 	}
 	in := [1]ir.ID{x}
 	return g.Add(op, in[:], *w, shape.Of(d, st.Dims), 0)
-}
-
-// stored reports that x is a buffer, one seen with other dimensions, or one that parts have been written to.
-// What part of it a program takes is often what changes from step to step (a batch of a data set, a position
-// of a cache), so that the starts become arguments of the program; of a computed value they stay part of it.
-func (t *Trace) stored(x ir.ID) bool {
-	g := &t.Graph
-	for {
-		switch g.At(x).Op {
-		case ir.OpData:
-			return true
-		case ir.OpReshape, ir.OpDynamicUpdate, ir.OpUpdateStrided:
-			x = g.In(x)[0]
-		default:
-			return false
-		}
-	}
 }
 
 func unit(strides []int64) bool {

@@ -263,6 +263,12 @@ func (e *Engine) argument(r *record, t *alias.Trace, row *ops.Row, i int) error 
 	case ir.KDevice:
 		sc.words = append(sc.words, ir.Tag(ir.KNull, 0))
 		r.pos += 1 + payload(k, n)
+	case ir.KConst, ir.KInts:
+		if listed(row.Offsets, i) {
+			r.offsets(t, sc)
+			break
+		}
+		fallthrough
 	default:
 		end := r.pos + 1 + payload(k, n)
 		sc.words = append(sc.words, r.w[r.pos:end]...)
@@ -343,6 +349,20 @@ func (r *record) number(t *alias.Trace, bake bool) ir.ID {
 	}
 	r.pos += 1 + payload(k, 0)
 	return t.Graph.AddNumber(n, flags, bake)
+}
+
+// offsets reads an int or a list of them as numbers that are arguments of the program.
+func (r *record) offsets(t *alias.Trace, sc *scratch) {
+	k, n := ir.Untag(r.w[r.pos])
+	tag := ir.Tag(ir.KScalars, n)
+	if k == ir.KConst {
+		tag, n = ir.Tag(ir.KInt, 0), 1
+	}
+	sc.words = append(sc.words, tag)
+	for _, at := range r.w[r.pos+1 : r.pos+1+n] {
+		sc.in = append(sc.in, t.Graph.AddArgument(ir.Number{Type: dtype.I64, I: at}, 0))
+	}
+	r.pos += 1 + n
 }
 
 // dests reads the dispositions.

@@ -145,6 +145,9 @@ func (a *Args) IntOr(i int, none int64) int64 {
 		return a.words[a.off[i]+1]
 	case KConstF:
 		return int64(math.Float64frombits(uint64(a.words[a.off[i]+1])))
+	case KInt: // an offset, see ops.Row.Offsets
+		n, _ := a.g.Number(a.in[a.first[i]])
+		return n.I
 	}
 	return none
 }

@@ -120,6 +120,7 @@ type Graph struct {
 	nodes  []Node // slot 0 is None
 	ins    []ID
 	attrs  []int64
+	taken  []ID // the dynamic slices
 	manual bool // there are local values
 }
 
@@ -182,6 +183,9 @@ func (g *Graph) Add(op Op, in []ID, attr []int64, out *shape.Shape, flags Flags)
 	})
 	g.ins = append(g.ins, in...)
 	g.attrs = append(g.attrs, attr...)
+	if op == OpDynamicSlice {
+		g.taken = append(g.taken, id)
+	}
 	return id
 }
 
@@ -208,6 +212,42 @@ func (g *Graph) locality(op Op, in []ID, flags Flags) Flags {
 		return flags | Manual
 	}
 	return flags &^ Manual
+}
+
+// Stored reports that x is a buffer, one seen with other dimensions, or one that parts have been written to.
+// What part of it a program takes is often what changes from step to step (a batch of a data set, a position
+// of a cache), so that the starts become arguments of the program; of a computed value they stay part of it.
+func (g *Graph) Stored(x ID) bool {
+	for {
+		switch g.At(x).Op {
+		case OpData:
+			return true
+		case OpReshape, OpDynamicUpdate, OpUpdateStrided:
+			x = g.In(x)[0]
+		default:
+			return false
+		}
+	}
+}
+
+// Taken reports that a part of something is read that starts at a place of a dimension of n, and that this place is
+// an argument: the same place in the gradient is one too.
+func (g *Graph) Taken(n, place int64) bool {
+	for i := len(g.taken) - 1; i >= 0; i-- { // gradients come in reverse order
+		if g.At(g.taken[i]).Op != OpDynamicSlice { // it has become a leaf
+			continue
+		}
+		in := g.In(g.taken[i])
+		for d, size := range g.Shape(in[0]).Dims {
+			if size != n || g.At(in[1+d]).Flags&Param == 0 {
+				continue
+			}
+			if at, _ := g.Number(in[1+d]); at.I == place {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Manual reports that a value is a local one.
@@ -237,7 +277,7 @@ func (g *Graph) Reset() {
 		return
 	}
 	clear(g.nodes) // drops the pointers to shapes
-	g.nodes, g.ins, g.attrs, g.manual, g.Loc = g.nodes[:0], g.ins[:0], g.attrs[:0], false, 0
+	g.nodes, g.ins, g.attrs, g.taken, g.manual, g.Loc = g.nodes[:0], g.ins[:0], g.attrs[:0], g.taken[:0], false, 0
 }
 
 // Keep drops the nodes that are not in need, a list by slot in which a value is wanted where it is not None.
@@ -264,6 +304,13 @@ func (g *Graph) Keep(need []ID) {
 		attrs = append(attrs, g.attrs[n.attr:n.attr+uint32(n.nattr)]...)
 	}
 	clear(g.nodes[len(nodes):])
+	taken := g.taken[:0]
+	for _, id := range g.taken {
+		if need[id] != None {
+			taken = append(taken, need[id])
+		}
+	}
+	g.taken = taken
 	g.nodes, g.ins, g.attrs = nodes, ins, attrs
 }
 

@@ -3,6 +3,7 @@ package ops
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,7 +51,15 @@ func (p *params) Argument(id ir.ID, d dtype.DType) value {
 // encode appends the arguments of a call to a graph.
 func (k call) encode(t *testing.T, g *ir.Graph) (words []int64, in []ir.ID) {
 	t.Helper()
-	for _, a := range k.args {
+	op, ok := Lookup(k.op)
+	if !ok {
+		t.Fatalf("no row %s", k.op)
+	}
+	for i, a := range k.args {
+		if slices.Contains(Of(op).Offsets, i) {
+			words, in = offset(g, a, words, in)
+			continue
+		}
 		switch a := a.(type) {
 		case nil:
 			words = append(words, ir.Tag(ir.KNull, 0))
@@ -83,6 +92,23 @@ func (k call) encode(t *testing.T, g *ir.Graph) (words []int64, in []ir.ID) {
 		}
 	}
 	return words, in
+}
+
+// offset appends an argument of Row.Offsets.
+func offset(g *ir.Graph, a any, words []int64, in []ir.ID) ([]int64, []ir.ID) {
+	tag, list := ir.Tag(ir.KInt, 0), []int64(nil)
+	switch a := a.(type) {
+	case nil:
+		tag = ir.Tag(ir.KNull, 0)
+	case int:
+		list = []int64{int64(a)}
+	case []int64:
+		tag, list = ir.Tag(ir.KScalars, len(a)), a
+	}
+	for _, n := range list {
+		in = append(in, g.AddArgument(ir.Number{Type: dtype.I64, I: n}, 0))
+	}
+	return append(words, tag), in
 }
 
 // run gives the shapes of the results, or "[Class] message". Where the shape rule accepts the call, it

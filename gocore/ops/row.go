@@ -31,6 +31,10 @@ type Row struct {
 	// Static lists the Scalar arguments (positions in the schema) whose value the shape rule or the
 	// lowering looks at. Every other number may change from step to step without a new compile.
 	Static []int
+	// Offsets lists the int and int[] arguments that say where something is, and not how much of it there is: they
+	// become arguments of the program, so that x[i] in a loop compiles once. The shape rule bakes those whose value
+	// the lowering needs.
+	Offsets []int
 	// ShapeOnly lists the Tensor arguments (positions in the schema) of which only the shape counts, such
 	// as the self of fill: their value is not read, and may be lost.
 	ShapeOnly []int

@@ -55,7 +55,10 @@ var viewCopyRows = []Row{
 			return c.Return(s.DType, append(append(c.dims[:0], s.Dims[:dim]...), s.Dims[dim+1:]...)...)
 		},
 		Lower: func(l *Lowering) {
-			dim, at := l.selected(l.Shape(0).Dims, 1)
+			dim, at, err := selected(l.Shape(0).Dims, l.Int(1), l.Int(2))
+			if err != nil {
+				l.B.Failf("select_copy", nil, "%v", err)
+			}
 			l.Return(l.finish(0, l.B.SliceDim(l.In(0), int64(dim), at, at+1, 1)))
 		}},
 	{Name: "slice_copy.Tensor", Schema: "(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",

@@ -5,6 +5,7 @@ import (
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
+	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 )
@@ -25,7 +26,7 @@ var moveRows = []Row{
 			}
 			l.Return(reversed(l.B, l.In(0), set.list()))
 		}},
-	{Name: "roll", Schema: "(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor", Infer: inferRoll, Lower: lowerRoll},
+	{Name: "roll", Schema: "(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor", Offsets: []int{1}, Infer: inferRoll, Lower: lowerRoll},
 	{Name: "repeat", Schema: "(Tensor self, SymInt[] repeats) -> Tensor", Infer: inferRepeat, Lower: lowerRepeat},
 	{Name: "repeat_interleave.Tensor", Schema: "(Tensor repeats, *, SymInt? output_size=None) -> Tensor", Infer: inferRepeatInterleave,
 		Lower: func(l *Lowering) {
@@ -64,7 +65,7 @@ func sumAs(d dtype.DType) dtype.DType {
 func flipped(dims []int64, rank int) (dimSet, error) { return dimsOf(dims, rank) }
 
 func inferRoll(c *Ctx) error {
-	s, shifts, dims := c.In(0), c.Ints(1), c.Ints(2)
+	s, shifts, dims := c.In(0), c.IDs(1), c.Ints(2)
 	switch {
 	case len(shifts) == 0:
 		return errs.New(errs.Runtime, "`shifts` required")
@@ -80,6 +81,11 @@ func inferRoll(c *Ctx) error {
 			return err
 		}
 	}
+	if !c.Graph.Stored(c.ID(0)) { // two slices side by side, which fuse with what is around them
+		for _, id := range shifts {
+			c.Graph.Bake(id)
+		}
+	}
 	return c.ReturnLike(s)
 }
 
@@ -90,21 +96,26 @@ func lowerRoll(l *Lowering) {
 		dims = []int64{0}
 	}
 	for i, d := range dims {
-		x = rolled(l.B, x, int64(acceptedDim(d, x.Rank())), l.Ints(1)[i])
+		x = l.rolled(x, int64(acceptedDim(d, x.Rank())), l.IDs(1)[i])
 	}
 	l.Return(l.finish(0, x))
 }
 
 // rolled moves the elements of a dimension by n places; those that leave at the end come in at the start.
-func rolled(b *stablehlo.Builder, x value, dim, n int64) value {
-	size := x.Dim(int(dim))
+func (l *Lowering) rolled(x value, dim int64, n ir.ID) value {
+	b, size := l.B, x.Dim(int(dim))
 	if size == 0 {
 		return x
 	}
-	if n = (n%size + size) % size; n == 0 {
-		return x
+	if l.Graph.At(n).Flags&ir.Param == 0 {
+		shift, _ := l.Graph.Number(n)
+		at := ((-shift.I)%size + size) % size
+		return b.Concatenate(dim, b.SliceDim(x, dim, at, size, 1), b.SliceDim(x, dim, 0, at, 1))
 	}
-	return b.Concatenate(dim, b.SliceDim(x, dim, size-n, size, 1), b.SliceDim(x, dim, 0, size-n, 1))
+	at := b.Remainder(b.Negate(l.value(n, dtype.I64)), b.Scalar(dtype.I64, stablehlo.Int(size)))
+	starts := slices.Repeat([]value{zero(b, dtype.I64)}, x.Rank())
+	starts[dim] = wrapped(b, at, size)
+	return b.DynamicSlice(b.Concatenate(dim, x, x), starts, x.Dims())
 }
 
 func inferRepeat(c *Ctx) error {

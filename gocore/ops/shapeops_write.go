@@ -2,47 +2,56 @@ package ops
 
 import (
 	"math"
+	"slices"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
+	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 )
 
 // partRows write to a part of a tensor: the functional forms of writing to a view (…_scatter), and the
-// gradients of views (…_backward), which are such a write to zeros.
+// gradients of views (…_backward), which are such a write to zeros. Where they write is an argument of the program if it is for
+// reads: into a stored value, and in the gradient of such a read. Else pads, and masks, fuse with what is around them.
 var partRows = []Row{
-	{Name: "select_scatter", Schema: "(Tensor self, Tensor src, int dim, SymInt index) -> Tensor",
+	{Name: "select_scatter", Schema: "(Tensor self, Tensor src, int dim, SymInt index) -> Tensor", Offsets: []int{3},
 		Infer: func(c *Ctx) error {
 			s := c.In(0)
 			dim, _, err := selected(s.Dims, c.Int(2), c.Int(3))
 			if err != nil {
 				return err
 			}
+			c.bakeUnless(c.Graph.Stored(c.ID(0)), 3)
 			return c.fill(append(append(c.dims[:0], s.Dims[:dim]...), s.Dims[dim+1:]...))
 		},
 		Lower: func(l *Lowering) {
-			dim, at := l.selected(l.Shape(0).Dims, 2)
-			l.Return(writePart(l.B, l.In(0), l.raised(1, dim), dim, at, 1))
+			x := l.In(0)
+			dim := acceptedDim(l.Int(2), x.Rank())
+			l.Return(l.put(x, l.raised(1, dim), 3, dim))
 		}},
-	{Name: "select_backward", Schema: "(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt index) -> Tensor",
+	{Name: "select_backward", Schema: "(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt index) -> Tensor", Offsets: []int{3},
 		Infer: func(c *Ctx) error {
 			size := c.Ints(1)
-			dim, _, err := selected(size, c.Int(2), c.Int(3))
+			dim, at, err := selected(size, c.Int(2), c.Int(3))
 			if err != nil {
 				return err
 			}
+			c.bakeUnless(c.Graph.Taken(size[dim], at), 3)
 			return c.spread(append(append(c.dims[:0], size[:dim]...), size[dim+1:]...), size)
 		},
 		Lower: func(l *Lowering) {
 			size := l.Ints(1)
-			dim, at := l.selected(size, 2)
-			block := append([]int64(nil), size...)
+			dim, at, err := selected(size, l.Int(2), l.Int(3))
+			if err != nil {
+				l.B.Failf("select_backward", nil, "%v", err)
+			}
+			block := slices.Clone(size)
 			block[dim] = 1
-			g := l.B.Broadcast(l.In(0), append(append([]int64(nil), size[:dim]...), size[dim+1:]...))
-			l.Return(padPart(l.B, l.B.Reshape(g, block), size, dim, at, 1))
+			g := l.B.Broadcast(l.In(0), slices.Concat(size[:dim], size[dim+1:]))
+			l.Return(l.gradientAt(3, l.B.Reshape(g, block), slicing{dim, at, 1, 1}))
 		}},
-	{Name: "slice_scatter", Schema: "(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
+	{Name: "slice_scatter", Schema: "(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor", Offsets: []int{3, 4},
 		Infer: func(c *Ctx) error {
 			s := c.In(0)
 			p, err := sliced(s.Dims, c.Int(2), c.IntOr(3, 0), c.IntOr(4, math.MaxInt64), c.IntOr(5, 1))
@@ -51,6 +60,7 @@ var partRows = []Row{
 			}
 			dims := append(c.dims[:0], s.Dims...)
 			dims[p.dim] = p.n
+			c.bakeUnless(p.step == 1 && c.Graph.Stored(c.ID(0)), 3, 4)
 			return c.fill(dims)
 		},
 		Lower: func(l *Lowering) {
@@ -58,9 +68,14 @@ var partRows = []Row{
 			if err != nil {
 				l.B.Failf("slice_scatter", nil, "%v", err)
 			}
-			l.Return(writePart(l.B, l.In(0), l.As(1, l.Out(0).DType), p.dim, p.start, p.step))
+			x, block := l.In(0), l.As(1, l.Out(0).DType)
+			if p.step == 1 {
+				l.Return(l.put(x, block, 3, p.dim))
+				return
+			}
+			l.Return(writePart(l.B, x, block, p.dim, p.start, p.step))
 		}},
-	{Name: "slice_backward", Schema: "(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt start, SymInt end, SymInt step) -> Tensor",
+	{Name: "slice_backward", Schema: "(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt start, SymInt end, SymInt step) -> Tensor", Offsets: []int{3, 4},
 		Infer: func(c *Ctx) error {
 			size := c.Ints(1)
 			p, err := sliced(size, c.Int(2), c.Int(3), c.Int(4), c.Int(5))
@@ -69,6 +84,7 @@ var partRows = []Row{
 			}
 			part := append(c.dims[:0], size...)
 			part[p.dim] = p.n
+			c.bakeUnless(p.step == 1 && slices.Equal(part, c.In(0).Dims) && c.Graph.Taken(size[p.dim], p.start), 3, 4)
 			return c.spread(part, size)
 		},
 		Lower: func(l *Lowering) {
@@ -76,9 +92,9 @@ var partRows = []Row{
 			if err != nil {
 				l.B.Failf("slice_backward", nil, "%v", err)
 			}
-			part := append([]int64(nil), l.Ints(1)...)
+			part := slices.Clone(l.Ints(1))
 			part[p.dim] = p.n
-			l.Return(padPart(l.B, l.B.Broadcast(l.In(0), part), l.Ints(1), p.dim, p.start, p.step))
+			l.Return(l.gradientAt(3, l.B.Broadcast(l.In(0), part), p))
 		}},
 	{Name: "diagonal_scatter", Schema: "(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
 		Infer: func(c *Ctx) error {
@@ -149,13 +165,39 @@ func selected(dims []int64, dim, index int64) (d int, at int64, err error) {
 	return d, index, nil
 }
 
-// selected reads arguments i and i+1, which the shape rule has accepted.
-func (l *Lowering) selected(dims []int64, i int) (dim int, at int64) {
-	dim, at, err := selected(dims, l.Int(i), l.Int(i+1))
-	if err != nil {
-		l.B.Failf("select", nil, "%v", err)
+// bakeUnless makes offsets part of the program.
+func (c *Ctx) bakeUnless(argument bool, offsets ...int) {
+	for _, i := range offsets {
+		if id := c.ID(i); !argument && id != ir.None {
+			c.Graph.Bake(id)
+		}
 	}
-	return
+}
+
+// gradientAt is zeros with block at p, whose start is argument i.
+func (l *Lowering) gradientAt(i int, block value, p slicing) value {
+	if l.Graph.At(l.ID(i)).Flags&ir.Param != 0 {
+		return l.put(l.omitted(0), block, i, p.dim)
+	}
+	return padPart(l.B, block, l.Out(0).Dims, p.dim, p.start, p.step)
+}
+
+// put is x with block at argument i along dim, an offset, which counts from the end if it is negative.
+func (l *Lowering) put(x, block value, i, dim int) value {
+	if block.Shape().Numel() == 0 {
+		return x
+	}
+	b := l.B
+	starts := slices.Repeat([]value{zero(b, dtype.I64)}, x.Rank())
+	if at := l.ID(i); at != ir.None {
+		starts[dim] = wrapped(b, l.value(at, dtype.I64), x.Dim(dim))
+	}
+	return b.DynamicUpdateSlice(x, block, starts)
+}
+
+// wrapped is the place at in a dimension of n, which counts from the end if it is negative.
+func wrapped(b *stablehlo.Builder, at value, n int64) value {
+	return b.Select(b.Compare(at, zero(b, at.DType()), stablehlo.LT), b.Add(at, b.Scalar(at.DType(), stablehlo.Int(n))), at)
 }
 
 // raised is argument i in the type of the result with a dimension of size 1 at dim.
@@ -210,17 +252,10 @@ func spreadPart(b *stablehlo.Builder, block, fill value, dims []int64, dim int, 
 	return b.Pad(block, fill, axisOnly(rank, dim, start), axisOnly(rank, dim, dims[dim]-end), axisOnly(rank, dim, step-1))
 }
 
-// writePart is x with block in the slice of dim from start on. Steps write by a mask: pads and selects fuse.
+// writePart is x with block in the slice of dim from start on, by a mask: pads and selects fuse.
 func writePart(b *stablehlo.Builder, x, block value, dim int, start, step int64) value {
-	switch {
-	case block.Shape().Numel() == 0:
+	if block.Shape().Numel() == 0 {
 		return x
-	case step == 1 || block.Dim(dim) == 1:
-		starts := make([]value, x.Rank())
-		for i, at := range axisOnly(x.Rank(), dim, start) {
-			starts[i] = b.Scalar(dtype.I64, stablehlo.Int(at))
-		}
-		return b.DynamicUpdateSlice(x, block, starts)
 	}
 	yes := b.Splat(block.Shape().With(dtype.Bool), stablehlo.Bool(true))
 	mask := spreadPart(b, yes, zero(b, dtype.Bool), x.Dims(), dim, start, step)

@@ -31,6 +31,9 @@ var arguments = sync.OnceValue(func() [][]ir.Argument {
 	all := make([][]ir.Argument, len(Table))
 	for i := range Table {
 		all[i] = readArguments(Table[i].Schema)
+		for _, k := range Table[i].Offsets {
+			all[i][k].Operand, all[i][k].Scalars = true, true
+		}
 	}
 	return all
 })

@@ -102,7 +102,26 @@ def _writes(x, i):
     return [x]
 
 
-@pytest.mark.parametrize("use", [_reads, _writes])
+def _gradients(x, i):
+    x = x.detach().requires_grad_()
+    parts = x[i], x[i - 4, :] * 3, x[2, i], x[i : i + 3], x.narrow(1, i, 2) * 5
+    y = sum(part.square().sum() for part in parts)
+    return torch.autograd.grad(y, x)
+
+
+def _moves(x, i):
+    row, rows = torch.full((6,), 2.5, device=x.device), torch.full((3, 6), 3.5, device=x.device)
+    return [
+        x.roll(i),
+        x.roll((i, -9 * i), (0, 1)),
+        x.select_scatter(row, 0, i),
+        x.select_scatter(row, 0, -i),
+        x.slice_scatter(rows, 0, i, i + 3),
+        x.slice_scatter(rows, 0, i - 8, i - 5),
+    ]
+
+
+@pytest.mark.parametrize("use", [_reads, _writes, _gradients, _moves])
 def test_python_indices_compile_once(use):
     x = torch.arange(48.0).reshape(8, 6)
     y = x.to("xla")
