@@ -1,6 +1,7 @@
 package bindings
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/engine"
@@ -10,8 +11,12 @@ import (
 // of its own, and returns its address.
 func ServeStore(host string) (string, error) { return text(engine.Default.ServeStore(host)) }
 
-// Exchange gives every process of the job a text, under a tag, and returns a JSON list of all of them; ""
-// after ms milliseconds: then call it again.
-func Exchange(tag, value string, ms int64) (string, error) {
-	return text(engine.Default.Exchange(tag, value, time.Duration(ms)*time.Millisecond))
+// Exchange gives some processes of the job, a JSON list of their numbers, a text, under a tag, and returns a
+// JSON list of all of theirs; "" after ms milliseconds: then call it again.
+func Exchange(tag, value, processes string, ms int64) (string, error) {
+	var members []int
+	if err := json.Unmarshal([]byte(processes), &members); err != nil {
+		return "", err
+	}
+	return text(engine.Default.Exchange(tag, value, members, time.Duration(ms)*time.Millisecond))
 }

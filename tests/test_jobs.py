@@ -28,7 +28,7 @@ r, n = xr.global_ordinal(), xr.world_size()
 COLLECTIVES = (
     START
     + """
-from torch_go_xla.core.functions import all_gather as gather, all_reduce as reduce
+from torch_go_xla.core.functions import SyncBatchNorm, all_gather as gather, all_reduce as reduce, distributed_mm
 
 def x(*values):
     return torch.tensor(values, dtype=torch.float32).to("xla")
@@ -48,6 +48,12 @@ assert xm.all_gather(x(r, 5)[None], dim=1).tolist() == [[0, 5, 1, 5]]
 assert xm.reduce_scatter(xm.REDUCE_SUM, x(1, 2, 3, 4), 1.0, 0, 2).tolist() == [[2, 4], [6, 8]][r]
 pair = xm.reduce_scatter(xm.REDUCE_SUM, [x(1, 2), x(3, 4)[None]], 0.5, -1, 2)
 assert [p.tolist() for p in pair] == [[[1], [[3]]], [[2], [[4]]]][r]
+into = [x(0), x(0)]  # of another shape
+assert xm.reduce_scatter_bucketized(xm.REDUCE_SUM, [x(1, 2, 3, 4), x(5, 6)], 1.0, 0, 2, output=into) == into
+assert [p.tolist() for p in into] == [[[2, 4], [10]], [[6, 8], [12]]][r]
+assert [p.tolist() for p in xm.all_gather_bucketized([x(r), x(r, r)])] == [[0, 1], [0, 0, 1, 1]]
+compiled = torch.compile(lambda t: xm.all_reduce("sum", t) * xm.all_gather(t), backend="openxla", fullgraph=True)
+assert [compiled(x(r + k)).tolist() for k in range(3)] == [[0, 1], [3, 6], [10, 15]]
 assert xm.all_to_all(x(10 * r, 10 * r + 1), 0, 0, 2).tolist() == [r, 10 + r]
 assert xm.collective_permute(x(r + 1), [[0, 1]]).tolist() == [[0], [1]][r]
 raises(ValueError, "do not name each of 2 devices once", xm.all_reduce, "sum", x(1), 1.0, [[0, 0]])
@@ -82,9 +88,30 @@ before = model.weight.detach().cpu()
 xm.optimizer_step(optimizer, barrier=True)
 torch.testing.assert_close(model.weight.detach().cpu(), before - torch.tensor([[0.5, 1.0]]))
 
+columns = x(1, 2, 3, 4).reshape(2, 2).requires_grad_()
+own = x(*range(8)).reshape(4, 2) + r
+distributed_mm(columns, own).sum().backward()
+assert columns.grad.tolist() == (2 * torch.arange(8).view(4, 2).sum(1) + 2)[2 * r : 2 * r + 2].expand(2, 2).tolist()
+batches = torch.randn(6, 3, 4, generator=torch.Generator().manual_seed(0)).split([4, 2])
+ours, theirs = SyncBatchNorm(3).to("xla"), torch.nn.BatchNorm1d(3)
+mine = batches[r].to("xla").requires_grad_()
+both = torch.cat(batches).requires_grad_()
+for _ in range(2):
+    got, want = ours(mine), theirs(both)
+(got.exp() * 0.1).sum().backward()
+(want.exp() * 0.1).sum().backward()
+torch.testing.assert_close(got.detach().cpu(), want.detach().split([4, 2])[r])
+torch.testing.assert_close(mine.grad.cpu(), both.grad.split([4, 2])[r], rtol=1e-4, atol=1e-5)
+for name in ("running_mean", "running_var", "num_batches_tracked"):
+    torch.testing.assert_close(getattr(ours, name).cpu(), getattr(theirs, name))
+torch.testing.assert_close(ours.eval()(mine).cpu(), theirs.eval()(both).split([4, 2])[r])
+raises(ValueError, "expected at least 2D input", ours, x(1))
+
 # Python values
 assert xm.mesh_reduce("sum", {"v": x(r)}, lambda all: [d["v"].item() for d in all]) == [0, 1]
 assert xm.rendezvous("here", bytes([r])) == [b"\\0", b"\\1"] == xm.rendezvous("here", bytes([r]))
+assert xm.rendezvous("alone", bytes([r]), [r]) == [bytes([r])] and len(xm.rendezvous("both", b"", [1, 0])) == 2
+raises(ValueError, f"process {r} is none of", xm.rendezvous, "others", b"", [1 - r])
 
 # torch's names
 dist.init_process_group("xla", init_method="xla://")

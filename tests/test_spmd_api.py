@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from programs import RAISES
 
 EIGHT = {"CPU_NUM_DEVICES": "8"}
@@ -239,6 +240,7 @@ raises(ValueError, "rubbish", xs.debugging.visualize_sharding, "rubbish")
         assert text in out
 
 
+@pytest.mark.slow
 def test_marks_in_compiled_functions(ok) -> None:
     ok(
         START

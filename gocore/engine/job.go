@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
@@ -31,11 +32,11 @@ type exchange struct {
 	err    error
 }
 
-// Exchange gives every process of the job a value of this one, under a tag, and returns as JSON what all
-// have given, by process; each process does so with the same tags, one after the other. It waits for the
-// timeout at most: then it returns "" and is to be called again.
-func (e *Engine) Exchange(tag, value string, timeout time.Duration) (string, error) {
-	x, err := e.exchange(tag, value)
+// Exchange gives the members, processes of the job of which this is one, a value of this one, under a tag,
+// and returns as JSON what all have given, by member; each does so with the same tags and members, one after
+// the other. It waits for the timeout at most: then it returns "" and is to be called again.
+func (e *Engine) Exchange(tag, value string, members []int, timeout time.Duration) (string, error) {
+	x, err := e.exchange(tag, value, members)
 	if err != nil {
 		return "", err
 	}
@@ -58,7 +59,7 @@ func (e *Engine) Exchange(tag, value string, timeout time.Duration) (string, err
 }
 
 // exchange finds the exchange of a tag, or begins it.
-func (e *Engine) exchange(tag, value string) (*exchange, error) {
+func (e *Engine) exchange(tag, value string, members []int) (*exchange, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.check(); err != nil {
@@ -67,12 +68,19 @@ func (e *Engine) exchange(tag, value string) (*exchange, error) {
 	if x := e.exchanges[tag]; x != nil {
 		return x, nil
 	}
+	job, self := e.client.Job, 0
+	if job != nil {
+		self = job.Index
+	}
+	at := slices.Index(members, self)
+	if at < 0 {
+		return nil, errs.New(errs.Value, "rendezvous %q: process %d is none of %v", tag, self, members)
+	}
 	x := &exchange{done: make(chan struct{})}
 	if e.exchanges == nil {
 		e.exchanges = make(map[string]*exchange)
 	}
 	e.exchanges[tag] = x
-	job := e.client.Job
 	if job == nil {
 		x.values = [][]byte{[]byte(value)}
 		close(x.done)
@@ -80,7 +88,7 @@ func (e *Engine) exchange(tag, value string) (*exchange, error) {
 	}
 	go func() {
 		defer close(x.done)
-		x.values, x.err = job.Store.Exchange(tag, job.Index, job.Count, []byte(value), exchangeTimeout)
+		x.values, x.err = job.Store.Exchange(tag, at, len(members), []byte(value), exchangeTimeout)
 	}()
 	return x, nil
 }

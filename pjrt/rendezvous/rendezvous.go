@@ -253,7 +253,7 @@ func Dial(address string, timeout time.Duration) (*Store, error) {
 func (s *Store) Join(member int) error { return s.call("Join", member, &struct{}{}) }
 
 // Exchange gives every member a value and returns those of all, in the order of the members. Each of count
-// members calls it once with a tag. The one that serves the store stays until all others have got theirs.
+// members calls it once with a tag. The first, which may serve the store, stays until all others have got theirs.
 func (s *Store) Exchange(tag string, member, count int, value []byte, timeout time.Duration) ([][]byte, error) {
 	key := func(what string, m int) string { return fmt.Sprintf("exchange/%s/%s/%d", tag, what, m) }
 	if err := s.Put(key("value", member), value); err != nil {

@@ -17,6 +17,8 @@ from ._backend.op_sharding import OpSharding, ShardingType
 from ._backend.snapshot import cpu_tensors, settled
 from ._core import call
 from ._core import core as _native
+from .backends import get_mat_mul_precision as _xla_get_mat_mul_precision  # noqa: F401
+from .backends import set_mat_mul_precision as _xla_set_mat_mul_precision  # noqa: F401
 
 
 def _checked(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:

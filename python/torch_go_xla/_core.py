@@ -322,10 +322,13 @@ class NativeCore:
 
     # ---- other processes ----
 
-    def exchange(self, tag: str, value: str) -> list[str]:
-        """Give every process of the job a text and return those of all; they do so with the same tags."""
+    def exchange(self, tag: str, value: str, members: Sequence[int]) -> list[str]:
+        """Give some processes of the job a text and return those of all; they do so with the same tags.
+
+        ValueError if this process is none of them.
+        """
         self.open()
-        while not (found := call(_raw.bindings_Exchange, tag, value, _SLICE)):
+        while not (found := call(_raw.bindings_Exchange, tag, value, json.dumps(list(members)), _SLICE)):
             pass
         return list(json.loads(found))
 

@@ -96,8 +96,8 @@ class Core(Protocol):
     def set_shards(self, handle: int, addresses: Sequence[int]) -> None:
         """Replace what each device holds of the value of a storage."""
 
-    def exchange(self, tag: str, value: str) -> list[str]:
-        """Give every process of the job a text and return those of all."""
+    def exchange(self, tag: str, value: str, members: Sequence[int]) -> list[str]:
+        """Give some processes of the job a text and return those of all."""
 
     def describe(self, handle: int) -> dict[str, Any]:
         """Return the state of a storage."""

@@ -2,7 +2,8 @@
 
 Collectives are recorded, and run with the step. Every process calls the same ones in the same order. ``groups`` lists
 the processes that exchange values with each other: every process in one of them, all of one size; all by default.
-``pin_layout`` is accepted for torch_xla's programs.
+``pin_layout``, ``channel_id``, ``use_global_device_ids`` and ``bucket_cap_mb`` are accepted for torch_xla's programs:
+layouts, channels and the size of messages are the compiler's.
 """
 
 from __future__ import annotations
@@ -44,12 +45,15 @@ def _all(groups: Groups) -> Sequence[Sequence[int]]:
     return groups or [list(range(runtime.world_size()))]
 
 
+_all._dynamo_marked_constant = True  # type: ignore[attr-defined]  # torch.compiler.assume_constant_result, which loads Dynamo
+
+
 def _scaled(t: torch.Tensor, scale: float) -> torch.Tensor:
     return t if scale == 1.0 else t * scale
 
 
 def _written(output: torch.Tensor | None, value: torch.Tensor) -> torch.Tensor:
-    return value if output is None else output.copy_(value)
+    return value if output is None else output.resize_(value.shape).copy_(value)
 
 
 def all_reduce(
@@ -79,6 +83,8 @@ def all_gather(
     groups: Groups = None,
     output: Any = None,
     pin_layout: bool = True,
+    channel_id: int | None = None,
+    use_global_device_ids: bool | None = None,
 ) -> Any:
     """Return the tensors of all processes, one after the other along a dimension; of a list, a list."""
     if not isinstance(value, torch.Tensor):
@@ -86,6 +92,18 @@ def all_gather(
         return [all_gather(v, dim, groups, o) for v, o in zip(value, outputs, strict=True)]
     gathered = spmd.all_gather(value if value.dim() else value.reshape(1), dim, _all(groups))
     return _written(output, gathered)
+
+
+def all_gather_bucketized(
+    input_list: list[torch.Tensor],
+    dim: int = 0,
+    groups: Groups = None,
+    output: Any = None,
+    pin_layout: bool = False,
+    bucket_cap_mb: int = 160,
+) -> Any:
+    """Do what `all_gather` does with a list."""
+    return all_gather(input_list, dim, groups, output)
 
 
 def reduce_scatter(
@@ -97,6 +115,8 @@ def reduce_scatter(
     groups: Groups = None,
     output: Any = None,
     pin_layout: bool = True,
+    channel_id: int | None = None,
+    use_global_device_ids: bool | None = None,
 ) -> Any:
     """Return this process's part, along a dimension, of the tensors of all processes folded; of a list, a list.
 
@@ -111,6 +131,21 @@ def reduce_scatter(
     _check_count("shard_count", shard_count, groups)
     value = spmd.reduce_scatter(input, _fold(reduce_type), scatter_dim, _all(groups))
     return _written(output, _scaled(value, scale))
+
+
+def reduce_scatter_bucketized(
+    reduce_type: str,
+    input_list: torch.Tensor | list[torch.Tensor],
+    scale: float,
+    scatter_dim: int,
+    shard_count: int,
+    groups: Groups = None,
+    output: Any = None,
+    pin_layout: bool = False,
+    bucket_cap_mb: int = 160,
+) -> Any:
+    """Do what `reduce_scatter` does with a list."""
+    return reduce_scatter(reduce_type, input_list, scale, scatter_dim, shard_count, groups, output)
 
 
 def all_to_all(
@@ -170,14 +205,14 @@ _rounds: dict[str, int] = {}
 
 
 def rendezvous(tag: str, payload: bytes = b"", replicas: Sequence[int] = ()) -> list[bytes]:
-    """Wait until all processes are here and return what each has brought.
+    """Wait until the processes named, all by default, are here, and return what each has brought, in their order.
 
-    RuntimeError if a process has gone. NotImplementedError for a rendezvous of some processes only.
+    RuntimeError if a process has gone, ValueError in a process that is not named.
     """
-    if replicas and sorted(replicas) != list(range(runtime.world_size())):
-        raise NotImplementedError("a rendezvous is of all processes")
-    _rounds[tag] = _rounds.get(tag, 0) + 1
-    brought = _native.exchange(f"{tag}/{_rounds[tag]}", base64.b64encode(payload).decode())
+    members = list(replicas) or list(range(runtime.world_size()))
+    key = f"{tag}/{','.join(map(str, members))}"
+    _rounds[key] = _rounds.get(key, 0) + 1
+    brought = _native.exchange(f"{key}/{_rounds[key]}", base64.b64encode(payload).decode(), members)
     return [base64.b64decode(text) for text in brought]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import nn
 
 from .. import runtime
 from ._collectives import REDUCE_SUM, Groups
@@ -53,3 +54,49 @@ class _AllGather(torch.autograd.Function):
 def all_gather(value: torch.Tensor, dim: int = 0, groups: Groups = None, pin_layout: bool = True) -> torch.Tensor:
     """Return the tensors of all processes joined along a dimension; gradients go back to where they belong."""
     return _AllGather.apply(value, dim, groups)  # type: ignore[no-any-return]
+
+
+def distributed_mm(w: torch.Tensor, x: torch.Tensor, split: int = 1) -> torch.Tensor:
+    """Return the product of a weight, of which each process has some columns, with its own ``x``.
+
+    Args:
+        w: this process's columns, [N, K].
+        x: [K * processes, M], this process's own.
+        split: accepted for torch_xla's programs, which gather ``x`` in so many parts; here the weight is gathered.
+    """
+    return all_gather(w, dim=1) @ x
+
+
+class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
+    """Batch normalization of inputs [N, C, ...] over the batches of all processes, whose sizes may differ.
+
+    The parameters are those of ``nn.BatchNorm2d``. ValueError for an input without channels.
+    """
+
+    def _check_input_dim(self, input: torch.Tensor) -> None:
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        self._check_input_dim(input)
+        if not self.training and self.track_running_stats:
+            return super().forward(input)
+        batch = [d for d in range(input.dim()) if d != 1]
+        along = [-1 if d == 1 else 1 for d in range(input.dim())]  # as which a value of each channel meets the input
+        own = input.new_full((1,), input.numel() // input.size(1))
+        total = all_reduce(REDUCE_SUM, torch.cat([input.sum(batch), own]))
+        count = total[-1]
+        mean = total[:-1] / count
+        centered = input - mean.view(along)
+        variance = all_reduce(REDUCE_SUM, centered.square().sum(batch)) / count
+        if self.training and self.track_running_stats:
+            self._track(mean.detach(), (variance * count / (count - 1)).detach())
+        normal = centered * torch.rsqrt(variance + self.eps).view(along)
+        return torch.addcmul(self.bias.view(along), normal, self.weight.view(along)) if self.affine else normal
+
+    def _track(self, mean: torch.Tensor, variance: torch.Tensor) -> None:
+        seen = self.get_buffer("num_batches_tracked").add_(1)
+        by = 1.0 / seen if self.momentum is None else self.momentum
+        for name, value in (("running_mean", mean), ("running_var", variance)):
+            running = self.get_buffer(name)
+            running.add_((value - running) * by)

@@ -22,6 +22,7 @@ from ._collectives import (  # noqa: F401 (torch_xla has them here)
     REDUCE_OR,
     REDUCE_SUM,
     all_gather,
+    all_gather_bucketized,
     all_reduce,
     all_to_all,
     broadcast_master_param,
@@ -30,6 +31,7 @@ from ._collectives import (  # noqa: F401 (torch_xla has them here)
     mesh_reduce,
     reduce_gradients,
     reduce_scatter,
+    reduce_scatter_bucketized,
     rendezvous,
 )
 
