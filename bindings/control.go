@@ -74,7 +74,8 @@ func Capture(args, n, outs, m int64, state bool, digest int64) (int64, error) {
 // Replay runs a captured computation on the n storages at args; the words at outs take the handles of its
 // m results. It is false if the computation has to be recorded again.
 func Replay(id, args, n, outs, m int64) (bool, error) {
-	return flag(engine.Default.Replay(id, words(args, n), words(outs, m)))
+	o, err := engine.Default.Replay(id, words(args, n), words(outs, m))
+	return flag(o != engine.Missed, err)
 }
 
 // DropReplay forgets a captured computation.

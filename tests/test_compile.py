@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import torch_go_xla
+import torch_go_xla.debug.metrics as met
 
 
 def model(dropout=0.0):
@@ -135,6 +136,61 @@ def test_writes_and_aliases():
         want.div_(want.max())
         x.div_(x.max())
     assert f.replays >= 3
+
+
+def test_views_of_another_type_are_results():
+    @torch_go_xla.compile
+    def f(x):
+        y = x + 1
+        return y, y.view(torch.int32), x.view(torch.int16)[1:]
+
+    x = torch.arange(4.0)
+    want = x + 1, (x + 1).view(torch.int32), x.view(torch.int16)[1:]
+    for _ in range(4):
+        got = f(x.to("xla"))
+        assert all(torch.equal(g.cpu(), w) for g, w in zip(got, want, strict=True))
+    assert f.replays == 2
+
+
+def test_values_that_are_equal_and_differ():
+    @torch_go_xla.compile
+    def f(x, value):
+        return x + (1 if isinstance(value, bool) else 2 if isinstance(value, int) else 3)
+
+    x = torch.zeros(1, device="xla")
+    for _ in range(4):
+        assert [f(x, value).item() for value in (True, 1, 1.0)] == [1, 2, 3]
+    assert f.replays == 6
+    for _ in range(4):
+        assert f(x, float("nan")).item() == 3  # equal to nothing
+    assert f.replays == 6
+
+
+def test_what_has_a_lazy_bit_is_recorded():
+    @torch_go_xla.compile
+    def f(x):
+        return x.imag + x.real
+
+    x = torch.tensor([1 + 2j, 3 - 4j])
+    for _ in range(3):
+        assert f(x.to("xla").conj()).tolist() == [-1, 7]
+    assert f.replays == 0 and "no plain xla tensor" in f.explain()
+
+
+def test_what_is_recorded_besides_runs_too():
+    @torch_go_xla.compile
+    def f(x):
+        return x + 1
+
+    x = torch.zeros(2, device="xla")
+    for _ in range(4):
+        x = f(x)
+    y = torch.ones(2, device="xla") * 3
+    before = met.counter_value("SyncTensorsGraph")
+    f(x)
+    assert f.replays == 3
+    assert met.counter_value("SyncTensorsGraph") == before + 2  # the replay, and what was recorded
+    assert y.tolist() == [3, 3]
 
 
 def test_random_numbers_go_on():

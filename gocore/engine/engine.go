@@ -61,6 +61,7 @@ type Engine struct {
 	// side sets it.
 	TakeDead     func(dst []uint64) int
 	torchKernels bool  // programs may call them
+	syncWaits    bool  // XLA_SYNC_WAIT
 	lost         error // set in a forked child: every call fails with it
 }
 
@@ -145,6 +146,7 @@ func (e *Engine) Open(s Settings) error {
 			torchKernelsLost.Add(1)
 		}
 	}
+	e.syncWaits = config.On("XLA_SYNC_WAIT")
 	e.use(client)
 	return nil
 }

@@ -259,20 +259,47 @@ func (r *replay) digest() uint64 {
 	return h.Sum64()
 }
 
+// Outcome is what Replay has done.
+type Outcome int64
+
+const (
+	// Missed: the computation was captured for something else, other shapes or a storage of its state that is
+	// gone. It has to be recorded again.
+	Missed Outcome = iota
+	// Ran: it was launched.
+	Ran
+	// Settled: it was launched, nothing else is recorded for the device, and no launch waits for its turn: a Sync
+	// would do nothing.
+	Settled
+)
+
 // Replay runs a captured computation on storages in place of its arguments. outs takes the handles of the
-// storages that it makes, in the order of the capture's. It is false if the computation was captured for
-// something else: other shapes, a storage of its state that is gone. Then it has to be recorded again.
-func (e *Engine) Replay(id int64, args, outs []int64) (bool, error) {
+// storages that it makes, in the order of the capture's. A Replay that fails has done nothing.
+func (e *Engine) Replay(id int64, args, outs []int64) (Outcome, error) {
 	e.mu.Lock()
 	r, ok, err := e.replay(id, args, outs)
 	if !ok && err == nil {
 		mismatches.Add(1)
 	}
+	idle := ok && e.idle(r.dev)
 	e.mu.Unlock()
-	if r != nil {
-		r.dev.Kick()
+	if r == nil {
+		return Missed, err
 	}
-	return ok, err
+	through := r.dev.Kick()
+	switch {
+	case !ok:
+		return Missed, err
+	case idle && through:
+		return Settled, nil
+	}
+	return Ran, nil
+}
+
+// idle reports that a sync would do nothing but wait. The caller holds mu.
+func (e *Engine) idle(d *runtime.Device) bool {
+	t := e.store.Trace(d.Index)
+	return !e.syncWaits && t.Graph.Len() <= 1 && t.Idle() && len(e.zeros[d.Index]) == 0
 }
 
 // replay does the work of Replay. The caller holds mu, and kicks the device when it has let go of it.

@@ -2,11 +2,55 @@ package engine
 
 import (
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 )
+
+// replayedStep is a replay of a program from two storages to a new one.
+func replayedStep(t testing.TB) func() {
+	t.Helper()
+	e := open(t)
+	x, y := upload(t, e, []float32{1, 2}, 2), upload(t, e, []float32{1, 2}, 2)
+	out := make([]int64, 64)
+	if st, err := e.Trace(call("add.Tensor", []int64{dispNew}, x.whole(), y.whole(), integer(1)), out); st != Done {
+		t.Fatal(st, err)
+	}
+	given, made := []int64{int64(x.handle), int64(y.handle)}, []int64{out[1]}
+	c, err := e.Capture(given, made, true)
+	if err != nil || c.ID == 0 {
+		t.Fatal(c, err)
+	}
+	if err := e.Sync(0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Wait(0, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if o, err := e.Replay(c.ID, given, made); o != Settled {
+			t.Fatal(o, err)
+		}
+		e.Release([]uint64{uint64(made[0])})
+	}
+}
+
+// What a replay allocates is its launch and the buffers of its results.
+func TestAllocationsOfAReplay(t *testing.T) {
+	if n := testing.AllocsPerRun(100, replayedStep(t)); n > 6 {
+		t.Error(n, "allocations")
+	}
+}
+
+func BenchmarkReplay(b *testing.B) {
+	step := replayedStep(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		step()
+	}
+}
 
 // TestReplay captures y = 2x, x += y on the null plugin's real arithmetic, and runs it again.
 func TestReplay(t *testing.T) {
@@ -41,9 +85,8 @@ func TestReplay(t *testing.T) {
 	}
 	programs := e.CachedPrograms()
 	outs := make([]int64, 1)
-	ok, err := e.Replay(c.ID, []int64{int64(x.handle)}, outs)
-	if !ok || err != nil {
-		t.Fatal(ok, err)
+	if o, err := e.Replay(c.ID, []int64{int64(x.handle)}, outs); o != Settled || err != nil {
+		t.Fatal(o, err)
 	}
 	if got := value(x.handle); got != [2]float32{9, 18} {
 		t.Error("x after the replay is", got)
@@ -58,8 +101,15 @@ func TestReplay(t *testing.T) {
 		t.Error("the replay lowered another program")
 	}
 	longer := upload(t, e, []float32{1, 2, 3}, 3)
-	if ok, err := e.Replay(c.ID, []int64{int64(longer.handle)}, outs); ok || err != nil {
-		t.Error("a storage of another shape must be a miss, not", ok, err)
+	if o, err := e.Replay(c.ID, []int64{int64(longer.handle)}, outs); o != Missed || err != nil {
+		t.Error("a storage of another shape must be a miss, not", o, err)
+	}
+	record(call("mul.Tensor", []int64{dispNew}, longer.whole(), float(2)))
+	if o, err := e.Replay(c.ID, []int64{int64(x.handle)}, outs); o != Ran || err != nil {
+		t.Error("with something else recorded a replay is not all that there is to do, but", o, err)
+	}
+	if err := e.Sync(0); err != nil {
+		t.Fatal(err)
 	}
 	e.DropReplay(c.ID)
 	if _, err := e.Replay(c.ID, []int64{int64(x.handle)}, outs); err == nil {

@@ -149,6 +149,14 @@ func tgx_release(handles *C.int64_t, n C.int64_t) (status C.int64_t) {
 	return C.int64_t(engine.Done)
 }
 
+//export tgx_replay
+func tgx_replay(id C.int64_t, args *C.int64_t, n C.int64_t, outs *C.int64_t, m C.int64_t, outcome *C.int64_t) (status C.int64_t) {
+	defer guard(&status)
+	o, err := engine.Default.Replay(int64(id), words(args, n), words(outs, m))
+	*outcome = C.int64_t(o)
+	return result(err)
+}
+
 //export tgx_location
 func tgx_location(file *C.char, n, line C.int64_t) C.int64_t {
 	return C.int64_t(engine.Default.Location(C.GoStringN(file, C.int(n)), int(line)))

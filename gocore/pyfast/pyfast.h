@@ -9,6 +9,7 @@
  *   batchnorm.c the kernel of native_batch_norm, which chooses among others
  *   views.c     kernels that only make another view of a storage; no Python and no core call
  *   shortcut.c  methods and functions of torch that lead to a kernel without torch's dispatcher
+ *   replay.c    captured computations: what a call of one depends on, and the call
  *   guard.c     torch's device guard, and what it asks Python
  *   location.c  the Python line that called an op
  *   module.c    the CPython module _goxlafast
@@ -42,6 +43,8 @@ extern int64_t tgx_ready(int64_t handle, int64_t ms, int64_t *ready);
 /* Copies a whole storage, which must have that many bytes. */
 extern int64_t tgx_fetch(int64_t handle, void *dst, int64_t nbytes);
 extern int64_t tgx_release(int64_t *handles, int64_t n);
+/* Runs a captured computation on the n storages at args; outs takes the handles of the m that it makes. */
+extern int64_t tgx_replay(int64_t id, int64_t *args, int64_t n, int64_t *outs, int64_t m, int64_t *outcome);
 extern int64_t tgx_location(char *file, int64_t file_bytes, int64_t line);
 
 /* Storages that died since the last call, at most cap; returns how many. Any thread, with or without the GIL. */
@@ -52,6 +55,9 @@ enum {
   TGX_NULL, TGX_TENSOR, TGX_INT, TGX_FLOAT, TGX_BOOL, TGX_COMPLEX, TGX_HOST_ZERO, TGX_CONST, TGX_CONST_F,
   TGX_INTS, TGX_FLOATS, TGX_TENSORS, TGX_SCALARS, TGX_TEXT, TGX_TYPE, TGX_DEVICE, TGX_GENERATOR,
 };
+
+/* Outcomes of a replay; those of gocore/engine.Outcome. */
+enum { TGX_MISSED = 0, TGX_RAN = 1, TGX_SETTLED = 2 };
 
 /* Destination words of a traced op. */
 enum { TGX_NEW = 0, TGX_WRITE = 1, TGX_DROP = 2, TGX_WRITE_RESIZE = 1 | 256 };
@@ -232,12 +238,29 @@ PyObject *tgx_setup_shortcuts(PyObject *module, PyObject *args, PyObject *kwargs
 PyObject *tgx_add_shortcut(PyObject *module, PyObject *args);
 /* shortcuts_taken() -> int */
 PyObject *tgx_shortcuts_taken(PyObject *module, PyObject *unused);
+/* Whether it is a Tensor or a Parameter itself, and no other class of tensors. */
+bool tgx_is_plain_type(PyObject *o);
+/* Whether a tensor of these classes is nothing but a tensor of the device: not to be read conjugated, for example. False
+ * where setup_shortcuts has not found that out. */
+bool tgx_has_plain_keys(PyObject *tensor);
 /* Whether torch's dispatcher would do nothing for this operand but call the kernel. */
 bool tgx_is_plain(PyObject *tensor);
 /* The same for a tensor of the CPU. */
 bool tgx_is_plain_host(PyObject *tensor);
 /* Notes a write to a tensor in its version, which autograd compares; -1 with an exception. */
 int tgx_bump_version(PyObject *tensor);
+
+/* ---- replay.c ---- */
+
+/* layout(arguments): what a captured computation depends on of them, hashable; None where it cannot be captured.
+ * Tensors: type, sizes, strides, offset, gradient, and which of them share a storage. Other values: themselves. */
+PyObject *tgx_layout(PyObject *module, PyObject *arguments);
+/* device_of(arguments): the index of the first tensor's on the device, else the current one. */
+PyObject *tgx_device_of(PyObject *module, PyObject *arguments);
+/* replay(id, device, arguments, results, settle): the call of a captured computation, on the storages of the arguments
+ * at some places; results are (scalar type, sizes, strides) of the storages that it makes. settle(device), or None, is
+ * called if anything besides is recorded or waits. */
+PyObject *tgx_make_replay(PyObject *module, PyObject *args);
 
 /* ---- guard.c ---- */
 

@@ -61,7 +61,7 @@ static bool is_quiet(void) {
          !tgx_forked;
 }
 
-static bool is_plain_type(PyObject *o) {
+bool tgx_is_plain_type(PyObject *o) {
   return Py_IS_TYPE(o, torch_state.types[0]) || Py_IS_TYPE(o, torch_state.types[1]);
 }
 
@@ -77,6 +77,10 @@ static bool needs_gradient(PyObject *tensor) {
   if (answer == NULL) PyErr_Clear();
   Py_XDECREF(answer);
   return !no;
+}
+
+bool tgx_has_plain_keys(PyObject *tensor) {
+  return torch_state.ready && keys_of(tensor) == torch_state.plain_keys;
 }
 
 bool tgx_is_plain(PyObject *tensor) { return keys_of(tensor) == torch_state.plain_keys && !needs_gradient(tensor); }
@@ -105,13 +109,13 @@ static PyObject *choose(const shortcut *s, PyObject *const *v) {
   Py_ssize_t last = s->operands - 1;
   for (Py_ssize_t i = 0; i <= last; i++) {
     if (i > 0 && i == last && is_number(v[i])) return s->number_kernel;
-    if (!is_plain_type(v[i]) || !has_rank(v[i], s->rank)) return NULL;
+    if (!tgx_is_plain_type(v[i]) || !has_rank(v[i], s->rank)) return NULL;
   }
   return s->kernel;
 }
 
 static PyObject *call_other(const shortcut *s, PyObject *const *v) {
-  if (!is_plain_type(v[0])) return NULL;
+  if (!tgx_is_plain_type(v[0])) return NULL;
   uint64_t keys = keys_of(v[0]);
   if (keys != torch_state.plain_keys && keys != torch_state.host_keys) return NULL;
   PyObject *r = PyObject_Vectorcall(s->kernel, v, (size_t)s->operands, NULL);

@@ -233,24 +233,25 @@ func (d *Device) Enqueue(l *Launch) {
 }
 
 // Kick runs what is queued: in this thread as long as the head waits for nothing, in the background from
-// where it does.
-func (d *Device) Kick() {
+// where it does. It reports that all of it has been started.
+func (d *Device) Kick() bool {
 	d.mu.Lock()
 	if d.working {
 		d.mu.Unlock()
-		return
+		return false
 	}
 	d.working = true
 	for len(d.queue) > 0 {
 		if !d.queue[0].Program.Prompt() {
 			d.mu.Unlock()
 			go d.work()
-			return
+			return false
 		}
 		d.step()
 	}
 	d.working = false
 	d.mu.Unlock()
+	return true
 }
 
 // work runs the queue until it is empty.

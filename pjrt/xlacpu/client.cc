@@ -95,9 +95,11 @@ PJRT_Error* Client_Create(PJRT_Client_Create_Args* args) {
     XLACPU_ASSIGN(KeyValueStore store, KeyValueStore::From(*args));
     XLACPU_ASSIGN(job, JoinJob(store, options));
   }
+  const bool asynchronous = options.xla.asynchronous;
   XLACPU_ASSIGN(std::unique_ptr<xla::PjRtClient> runtime,
                 xla::GetXlaPjrtCpuClient(std::move(options.xla)));
   ClientRef client = Client::Make(std::move(runtime), std::move(pool));
+  client->asynchronous = asynchronous;
   client->self = client;
   args->client = Wrap(client.get());
   return nullptr;

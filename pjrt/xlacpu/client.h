@@ -35,6 +35,7 @@ struct Client : std::enable_shared_from_this<Client> {
   std::shared_ptr<MemoryPool> pool;
   std::unique_ptr<xla::PjRtClient> xla;
   std::string platform_version;
+  bool asynchronous = true;  // see the option
   std::unique_ptr<Topology> topology;  // null if the runtime has none
   std::vector<std::string> machine_features;  // of the host's processor
 

@@ -17,9 +17,26 @@
 
 namespace xlacpu {
 
+namespace {
+
+std::shared_ptr<RunPlace> PlaceOf(const Client& client,
+                                  const xla::PjRtLoadedExecutable& executable) {
+  const bool alone =
+      executable.addressable_devices().size() == 1 &&
+      executable.device_assignment().replica_count() *
+              executable.device_assignment().computation_count() ==
+          1;
+  return client.asynchronous && alone ? std::make_shared<RunPlace>() : nullptr;
+}
+
+}  // namespace
+
 LoadedExecutable::LoadedExecutable(
     ClientRef c, std::unique_ptr<xla::PjRtLoadedExecutable> e)
-    : client(std::move(c)), xla(std::move(e)), parameters(*xla) {
+    : client(std::move(c)),
+      xla(std::move(e)),
+      parameters(*xla),
+      place(PlaceOf(*client, *xla)) {
   for (xla::PjRtDevice* device : xla->addressable_devices()) {
     addressable_devices.push_back(client->Find(device));
   }
@@ -206,6 +223,7 @@ PJRT_Error* ExecuteOnAll(LoadedExecutable* loaded,
         inputs[d], loaded->addressable_devices[d]->xla,
         options.non_donatable_input_indices));
   }
+  const RunPlace::Clock::time_point start = RunPlace::Clock::now();
   std::optional<std::vector<xla::Future<>>> futures;
   if (args->device_complete_events != nullptr) futures.emplace();
   XLACPU_ASSIGN(std::vector<Outputs> outputs,
@@ -215,6 +233,9 @@ PJRT_Error* ExecuteOnAll(LoadedExecutable* loaded,
                    args->output_lists[d]);
   }
   if (args->device_complete_events == nullptr) return nullptr;
+  if (loaded->place != nullptr && futures.has_value() && !futures->empty()) {
+    loaded->place->Learn(start, futures->front());
+  }
   for (size_t d = 0; d < num_devices; ++d) {
     const bool known = futures.has_value() && d < futures->size();
     args->device_complete_events[d] =
@@ -227,6 +248,7 @@ PJRT_Error* LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args* args) {
   XLACPU_CHECK_ARGS(PJRT_LoadedExecutable_Execute_Args, device_complete_events);
   XLACPU_OBJECT(loaded, PJRT_LoadedExecutable_Execute_Args, executable);
   XLACPU_ASSIGN(xla::ExecuteOptions options, ToExecuteOptions(args->options));
+  if (loaded->place != nullptr) options.execution_mode = loaded->place->mode();
   if (loaded->deleted) {
     return ToError(
         absl::FailedPreconditionError("Execute on a deleted executable"));

@@ -10,6 +10,7 @@
 #include "client.h"
 #include "handles.h"
 #include "parameters.h"
+#include "run_place.h"
 #include "xla/pjrt/c/pjrt_c_api.h"
 #include "xla/pjrt/pjrt_client.h"
 #include "xla/pjrt/pjrt_executable.h"
@@ -24,6 +25,9 @@ struct LoadedExecutable {
   const std::shared_ptr<xla::PjRtLoadedExecutable> xla;
   std::vector<Device*> addressable_devices;
   const Parameters parameters;
+  // Null where others have a part in how long a run takes, and where a launch
+  // shall return when the program has run.
+  const std::shared_ptr<RunPlace> place;
   std::string fingerprint;  // empty if unknown
   // The bytes that it was loaded from; null if it was compiled. XLA's second
   // serialization of a loaded program lacks its code.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, overload
 
 import torch
@@ -51,20 +51,37 @@ def _itself(value: Any) -> Any:
     return value
 
 
+def _of_tensor(t: torch.Tensor) -> Hashable:
+    return (id(t), t.requires_grad)
+
+
+def _of_module(module: torch.nn.Module) -> Hashable:
+    modes = tuple(m.training for m in module.modules())
+    return (modes, tuple((id(p), p.requires_grad, p.grad is None) for p in module.parameters()))
+
+
+def _of_optimizer(optimizer: torch.optim.Optimizer) -> Hashable:
+    return tuple(tuple((k, v) for k, v in group.items() if isinstance(v, _PLAIN)) for group in optimizer.param_groups)
+
+
+def _of_sequence(values: Sequence[Any]) -> Hashable:
+    return (type(values), tuple(_state(v) for v in values)) if len(values) <= 64 else id(values)
+
+
+@functools.lru_cache(1024)
+def _describer(kind: type) -> Callable[[Any], Hashable] | None:
+    """Return what describes values of a type as far as a replay depends on them; None: it does not."""
+    kinds: tuple[tuple[Any, Callable[[Any], Hashable]], ...] = (
+        (_PLAIN, _itself), (torch.Tensor, _of_tensor), (torch.nn.Module, _of_module),
+        (torch.optim.Optimizer, _of_optimizer), ((list, tuple), _of_sequence),
+    )  # fmt: skip
+    return next((describe for base, describe in kinds if issubclass(kind, base)), None)
+
+
 def _state(value: Any) -> Hashable:
     """Describe a value from outside as far as a replay depends on it."""
-    if isinstance(value, _PLAIN):
-        return value
-    if isinstance(value, torch.Tensor):
-        return (id(value), value.requires_grad)
-    if isinstance(value, torch.nn.Module):
-        modes = tuple(m.training for m in value.modules())
-        return (modes, tuple((id(p), p.requires_grad, p.grad is None) for p in value.parameters()))
-    if isinstance(value, torch.optim.Optimizer):
-        return tuple(tuple((k, v) for k, v in group.items() if isinstance(v, _PLAIN)) for group in value.param_groups)
-    if isinstance(value, list | tuple):
-        return (type(value), tuple(_state(v) for v in value)) if len(value) <= 64 else id(value)
-    return None
+    describe = _describer(type(value))  # type: ignore[arg-type]
+    return describe(value) if describe else None
 
 
 class Compiled:
@@ -92,15 +109,16 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves: Sequence[Any] = args
         self._tree = None
-        if kwargs or not all(type(a) in _LEAVES for a in args):
+        if kwargs or not _LEAVES.issuperset(map(type, args)):
             leaves, self._tree = pytree.tree_flatten((args, kwargs))
-        device = _device(leaves)
+        device = native().fast.device_of(leaves)
         recorded = self._recorded.get(device)
         if recorded is None:
             recorded = self._recorded[device] = Recorded(self._flat, device, state=True)
         outside = tuple(_state(value()) for value in self._outside)
         result = recorded(leaves, (self._tree, outside, torch.is_grad_enabled()))
-        native().sync(device)
+        if recorded.reason:
+            native().sync(device)  # a replay has seen to that
         if self._full_graph and recorded.reason.startswith("it reads a value"):
             raise RuntimeError(f"compile(full_graph=True): {self._name} is more than one graph: {recorded.reason}")
         if self._graphs is not None and recorded.graphs > self._graphs:
@@ -123,13 +141,6 @@ class Compiled:
 
     def __repr__(self) -> str:
         return f"<compiled {self.explain()}>"
-
-
-def _device(leaves: Iterable[Any]) -> int:
-    for x in leaves:
-        if isinstance(x, torch.Tensor) and x.device.type == "xla":
-            return x.device.index or 0
-    return int(native().fast.current_device())
 
 
 @overload

@@ -193,11 +193,6 @@ class NativeCore:
         id = call(_raw.bindings_Capture, address[0], len(given), address[1], len(made), state, address[2])
         return int(id), digest[0]
 
-    def replay(self, id: int, arguments: array.array[int], results: array.array[int]) -> bool:
-        """Run a captured computation on other storages; ``results`` takes the handles of what it makes."""
-        a, r = arguments.buffer_info(), results.buffer_info()
-        return bool(call(_raw.bindings_Replay, id, a[0], a[1], r[0], r[1]))
-
     def drop_replay(self, id: int) -> None:
         """Forget a captured computation."""
         _raw.bindings_DropReplay(id)

@@ -241,6 +241,50 @@ TEST(execution_is_inline_if_small_or_not_asynchronous) {
   EXPECT(RunsInline(client, /*large=*/true));
 }
 
+// Which thread runs the program, whose gate is open, or opens after a while.
+std::thread::id Visitor(const Program& program, const Buffer& argument,
+                        std::chrono::microseconds shut = {}) {
+  Gate gate;
+  Context context(&gate);
+  std::thread opener([&] {
+    std::this_thread::sleep_for(shut);
+    gate.Open();
+  });
+  if (shut.count() == 0) opener.join();
+  Launch launch = Start(program, argument, context);
+  EXPECT_OK(launch.done.Await());
+  if (opener.joinable()) opener.join();
+  return gate.visitor();
+}
+
+// A run may be interrupted: it is enough that one of some programs is found out.
+TEST(short_program_moves_to_the_launching_thread) {
+  RegisterGate();
+  Client client;
+  Buffer two = client.Put(std::vector<float>{2}, PJRT_Buffer_Type_F32, {});
+  bool moved = false;
+  for (int attempt = 0; attempt < 10 && !moved; ++attempt) {
+    Program program = client.Compile(GateProgram(/*large=*/true));
+    EXPECT(Visitor(program, two) != std::this_thread::get_id());
+    for (int run = 0; run < 10 && !moved; ++run) {
+      moved = Visitor(program, two) == std::this_thread::get_id();
+    }
+  }
+  EXPECT(moved);
+}
+
+TEST(long_program_leaves_the_launching_thread) {
+  RegisterGate();
+  Client client;
+  Program program = client.Compile(GateProgram(/*large=*/false));
+  Buffer two = client.Put(std::vector<float>{2}, PJRT_Buffer_Type_F32, {});
+  for (int run = 0; run < 3; ++run) {
+    EXPECT(Visitor(program, two, std::chrono::milliseconds(2)) ==
+           std::this_thread::get_id());
+  }
+  EXPECT(Visitor(program, two) != std::this_thread::get_id());
+}
+
 TEST(handler_without_its_user_data_fails_the_program) {
   RegisterGate();
   Client client;

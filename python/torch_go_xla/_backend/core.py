@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import array
 import os
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -44,9 +43,6 @@ class Core(Protocol):
 
     def capture(self, arguments: Sequence[int], results: Sequence[int], state: bool) -> tuple[int, int]:
         """Make what is recorded repeatable; return its number, 0 if it cannot be, and a digest of its numbers."""
-
-    def replay(self, id: int, arguments: array.array[int], results: array.array[int]) -> bool:
-        """Run a captured computation on other storages; False if it does not fit them."""
 
     def drop_replay(self, id: int) -> None:
         """Forget a captured computation."""

@@ -7,7 +7,6 @@ function is called again.
 
 from __future__ import annotations
 
-import array
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -20,9 +19,6 @@ from .core import native, scalar_type
 
 # After so many recordings in a row that differ, a function is no longer captured.
 _PATIENCE = 8
-
-# What Recorded.replay gives where it has nothing to replay.
-MISS: Any = object()
 
 
 @dataclass(frozen=True)
@@ -37,6 +33,16 @@ class _Output:
     offset: int
     items: int  # of the storage
 
+    @property
+    def whole(self) -> bool:
+        """Whether it covers its storage."""
+        return self.offset == 0 and math.prod(self.size) == self.items
+
+    @property
+    def base(self) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+        """The tensor that is made over its storage: scalar type, sizes, strides; itself if it is whole."""
+        return (scalar_type(self.dtype), *((self.size, self.stride) if self.whole else ((self.items,), (1,))))
+
 
 @dataclass(frozen=True)
 class _Argument:
@@ -45,46 +51,53 @@ class _Argument:
     place: int
 
 
-@dataclass
 class _Capture:
-    """One captured computation."""
+    """One captured computation; without a number, one that cannot be replayed."""
 
-    id: int
-    storages: tuple[int, ...]  # the arguments whose storages it takes
-    outputs: list[Any]  # the leaves of the result: _Output, _Argument, or a value that is no tensor
-    tree: Any  # of the result
-    new: int  # how many storages it makes
-    digest: int
+    def __init__(self, id: int = 0, digest: int = 0) -> None:
+        self.id = id
+        self.digest = digest
+        self.run: Any = None  # see _goxlafast.replay
+        self.plain = False  # the result is the one tensor that it makes
+        self._outputs: list[Any] = []
+        self._bases: list[_Output] = []
+        self._tree: Any = None
 
     def __del__(self) -> None:
         if self.id:
             native().drop_replay(self.id)
 
+    def prepare(self, device: int, arguments: tuple[int, ...], outputs: list[Any], tree: Any, settle: Any) -> None:
+        """Make its call, see _goxlafast.replay.
 
-def layout(args: Sequence[Any]) -> Hashable:
-    """Describe arguments as far as a captured computation depends on them; None where it cannot be captured.
+        ``arguments`` are the places of those whose storages it takes, ``outputs`` the leaves of its result: an _Output,
+        an _Argument, or a value that is no tensor.
+        """
+        first: dict[int, _Output] = {}
+        for o in outputs:
+            if isinstance(o, _Output) and o.storage >= 0:
+                first.setdefault(o.storage, o)
+        self._outputs, self._tree = outputs, tree
+        self._bases = [first[k] for k in range(len(first))]
+        self.plain = tree.is_leaf() and outputs == self._bases and outputs[0].whole
+        self.run = native().fast.replay(self.id, device, arguments, tuple(o.base for o in self._bases), settle)
 
-    Tensors: type, sizes, strides, offset, gradient, and which of them share a storage. Other values: themselves.
-    """
-    fast = native().fast
-    seen: dict[int, int] = {}
-    out: list[Hashable] = []
-    for a in args:
-        if not isinstance(a, torch.Tensor):
-            try:
-                hash(a)
-            except TypeError:
-                return None
-            if isinstance(a, float) and math.isnan(a):
-                return None
-            out.append((type(a), a))
-            continue
-        if type(a) not in (torch.Tensor, torch.nn.Parameter) or a.device.type != "xla" or a.is_conj() or a.is_neg():
-            return None
-        handle = fast.handle(a)
-        place = seen.setdefault(handle, len(seen))
-        out.append((place, a.dtype, a.size(), a.stride(), a.storage_offset(), a.requires_grad))
-    return tuple(out)
+    def result(self, args: Sequence[Any], bases: list[torch.Tensor]) -> Any:
+        """Return the result of a run, from the tensors over the storages that it made."""
+        leaves: list[Any] = []
+        for o in self._outputs:
+            if isinstance(o, _Argument):
+                leaves.append(args[o.place])
+            elif not isinstance(o, _Output):
+                leaves.append(o)
+            elif o.storage >= 0 and o is self._bases[o.storage] and o.whole:
+                leaves.append(bases[o.storage])
+            else:
+                base = args[o.argument].detach() if o.storage < 0 else bases[o.storage]
+                if base.dtype != o.dtype:
+                    base = torch.empty(0, dtype=o.dtype, device=base.device).set_(base.untyped_storage())
+                leaves.append(base.as_strided(o.size, o.stride, o.offset))
+        return leaves[0] if self._tree.is_leaf() else pytree.tree_unflatten(leaves, self._tree)
 
 
 class Recorded:
@@ -112,48 +125,19 @@ class Recorded:
 
     def __call__(self, args: Sequence[Any], key: Hashable = None) -> Any:
         """Call the function; ``key`` adds to what has to be equal for a replay."""
-        where = layout(args)
+        where = native().fast.layout(args)
         if where is None:
             self.reason = "an argument is no plain xla tensor or hashable value"
             return self._function(*args)
-        result = self.replay(args, (where, key))
-        return self.record(args, (where, key)) if result is MISS else result
-
-    def replay(self, args: Sequence[Any], key: Hashable) -> Any:
-        """Return the result of a replay, MISS if none fits."""
-        capture = self._captures.get(key)
-        if capture is None or not capture.id:
-            return MISS
-        fast, core = native().fast, native()
-        handles = array.array("q", [fast.handle(args[i]) for i in capture.storages])
-        new = array.array("q", bytes(8 * capture.new))
-        if not core.replay(capture.id, handles, new):
-            del self._captures[key]
-            return MISS
-        self.replays += 1
-        self.reason = ""
-        bases: list[torch.Tensor | None] = [None] * capture.new
-        leaves: list[Any] = []
-        for o in capture.outputs:
-            if not isinstance(o, _Output):
-                leaves.append(args[o.place] if isinstance(o, _Argument) else o)
-                continue
-            base = args[o.argument].detach() if o.storage < 0 else bases[o.storage]
-            if base is None:
-                whole = o.offset == 0 and math.prod(o.size) == o.items
-                code = scalar_type(o.dtype)
-                base = fast.new_tensor(
-                    new[o.storage], code, self._device, *((o.size, o.stride) if whole else ((o.items,),))
-                )
-                bases[o.storage] = base
-                if whole:
-                    leaves.append(base)
-                    continue
-            leaves.append(base.as_strided(o.size, o.stride, o.offset))
-        for handle, base in zip(new, bases, strict=True):
-            if base is None:
-                fast.new_tensor(handle, scalar_type(torch.uint8), self._device, (0,))  # frees the storage
-        return leaves[0] if capture.tree.is_leaf() else pytree.tree_unflatten(leaves, capture.tree)
+        capture = self._captures.get((where, key))
+        if capture is not None and capture.run is not None:
+            bases = capture.run(args)
+            if bases is not None:
+                self.replays += 1
+                self.reason = ""
+                return bases[0] if capture.plain else capture.result(args, bases)
+            del self._captures[where, key]
+        return self.record(args, (where, key))
 
     def record(self, args: Sequence[Any], key: Hashable) -> Any:
         """Call the function, and capture what it records if that is one graph."""
@@ -199,7 +183,7 @@ class Recorded:
                 continue
             if type(x) is not torch.Tensor or x.device.type != "xla" or x.requires_grad:
                 self.reason = "it returns a tensor that requires grad, or is elsewhere"
-                return _Capture(0, (), [], tree, 0, 0)
+                return _Capture()
             handle = fast.handle(x)
             argument = places.get(handle, -1)
             storage = -1 if argument >= 0 else new.setdefault(handle, len(new))
@@ -207,6 +191,9 @@ class Recorded:
             outputs.append(
                 _Output(storage, argument, x.dtype, tuple(x.size()), x.stride(), int(x.storage_offset()), items)
             )
-        id, digest = native().capture(list(places), list(new), self._state)
-        self.reason = "" if id else "it computes nothing on the device"
-        return _Capture(id, tuple(places.values()), outputs, tree, len(new), digest)
+        capture = _Capture(*native().capture(list(places), list(new), self._state))
+        if capture.id:
+            settle = native().sync if self._state else None
+            capture.prepare(self._device, tuple(places.values()), outputs, tree, settle)
+        self.reason = "" if capture.id else "it computes nothing on the device"
+        return capture
