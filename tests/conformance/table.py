@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import datetime
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from . import expectations
-from .cases import KINDS
+from .cases import DTYPES, KINDS, OPS, supported
+from .runner import TORCH_DIES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "ops.md"
 
@@ -19,12 +19,12 @@ Reports = list[dict[str, Any]]
 
 _HEAD = """# Ops
 
-Written by `make conformance`, {date}, torch {version}: do not edit.
+Written by `make conformance`, torch {version}: do not edit.
 
 Every op description (OpInfo) of torch's own test suite is run on xla and compared with the CPU, at most {most} samples
 of a kind, with torch's tolerances and the few wider ones of `tests/conformance/expectations.py`. A pair is an op and a
 type that torch's CPU kernels support. It passes if all its samples agree and nothing ran on the CPU. The page has the
-kinds and types that were run.
+kinds and types that were run whole, with the dates. Where torch's own kernel kills the process, no pair is counted.
 
 An op is *native* if all its samples were recorded by rows of the op table and compositions of torch's C++ library,
 *decomposed* if some also went through one of torch's Python decompositions, and a *fallback* if some ran on the CPU.
@@ -35,11 +35,29 @@ An op is *native* if all its samples were recorded by rows of the op table and c
 def write(reports: Iterable[dict[str, Any]], most: int, to: Path = PAGE) -> None:
     """Write the page."""
     latest = {(r["op"], r["dtype"], r["kind"]): r for r in reports}
-    every = list(latest.values())
-    date = datetime.date.today().isoformat()
-    text = _HEAD.format(date=date, version=torch.__version__.partition("+")[0], most=most)
+    ran = {(kind, name) for kind in KINDS for name in _TYPES if _whole(latest, kind, name)}
+    every = [r for r in latest.values() if (r["kind"], r["dtype"]) in ran and (counts(r) or _torch_dies(r))]
+    text = _HEAD.format(version=torch.__version__.partition("+")[0], most=most)
     text += _summary(every) + _listed(every) + _by_op(every)
     to.write_text(text)
+
+
+_TYPES = {str(d).removeprefix("torch."): d for d in DTYPES}
+
+
+def _whole(latest: Mapping[tuple[str, str, str], Any], kind: str, name: str) -> bool:
+    """Say whether all ops that have this kind of use with this type were run."""
+    mine = [op for op, info in OPS.items() if supported(info, _TYPES[name], kind)]
+    return bool(mine) and all((op, name, kind) in latest for op in mine)
+
+
+def counts(r: dict[str, Any]) -> bool:
+    """Say whether there is something to compare: samples, and a result of torch's."""
+    return bool(r["passed"] or r["failures"]) and not _torch_dies(r)
+
+
+def _torch_dies(r: dict[str, Any]) -> bool:
+    return any(f.startswith(TORCH_DIES) for f in r["failures"])
 
 
 def passes(r: dict[str, Any]) -> bool:
@@ -47,20 +65,35 @@ def passes(r: dict[str, Any]) -> bool:
     return not r["failures"] and not r["fallbacks"]
 
 
+def reason(r: dict[str, Any]) -> str | None:
+    """Return why a report does not pass, if that is known."""
+    return TORCH_DIES if _torch_dies(r) else expectations.reason(r["op"], r["kind"], r["dtype"])
+
+
 def _summary(every: Reports) -> str:
     lines = [
-        "| kind | types | pairs | pass natively | fall back | differ or raise | crash |",
-        "|---|---|--:|--:|--:|--:|--:|",
+        "| kind | types | run | pairs | pass natively | fall back | differ or raise | crash |",
+        "|---|---|---|--:|--:|--:|--:|--:|",
     ]
     for kind in KINDS:
-        mine = [r for r in every if r["kind"] == kind]
+        mine = [r for r in every if r["kind"] == kind and counts(r)]
         if not mine:
             continue
         good = sum(map(passes, mine))
         back = sum(bool(r["fallbacks"]) and not r["failures"] for r in mine)
         dead = sum(any(f.startswith("crash") for f in r["failures"]) for r in mine)
         types = ", ".join(sorted({r["dtype"] for r in mine}))
-        cells = (kind, types, len(mine), f"{good} ({good / len(mine):.1%})", back, len(mine) - good - back - dead, dead)
+        dates = ", ".join(sorted({r["date"] for r in mine}))
+        cells = (
+            kind,
+            types,
+            dates,
+            len(mine),
+            f"{good} ({good / len(mine):.1%})",
+            back,
+            len(mine) - good - back - dead,
+            dead,
+        )
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     return "\n".join(lines) + "\n\n"
 
@@ -70,8 +103,7 @@ def _listed(every: Reports) -> str:
     found: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for r in every:
         if not passes(r):
-            why = expectations.reason(r["op"], r["kind"], r["dtype"]) or "open"
-            found[r["op"], r["kind"], why].append(r["dtype"])
+            found[r["op"], r["kind"], reason(r) or "open"].append(r["dtype"])
     lines = ["## What does not pass", "", "| op | kind | types | why |", "|---|---|---|---|"]
     lines += [f"| {op} | {kind} | {', '.join(types)} | {why} |" for (op, kind, why), types in sorted(found.items())]
     return "\n".join(lines) + "\n\n"
@@ -79,7 +111,7 @@ def _listed(every: Reports) -> str:
 
 def _by_op(every: Reports) -> str:
     by_op: dict[str, Reports] = defaultdict(list)
-    for r in every:
+    for r in filter(counts, every):
         by_op[r["op"]].append(r)
     lines = [
         "## Every op",
