@@ -4,6 +4,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/lazy"
+	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 )
@@ -35,9 +36,11 @@ func Function(p *lazy.Plan, params []Parameter, outs []ir.ID, o Options) (*stabl
 			return nil, errs.New(errs.NotLower, "the function reads a tensor of shape %s that is not among its arguments", w.graph.Shape(id))
 		}
 	}
-	for _, id := range p.Scalars {
-		if w.graph.At(id).Flags&(ir.RandomKey|ir.RandomDraw) != 0 {
-			return nil, errs.New(errs.NotLower, "the function draws random numbers")
+	for _, id := range p.Nodes {
+		for _, in := range w.graph.In(id) {
+			if in != ir.None && w.graph.At(in).Flags&(ir.RandomKey|ir.RandomDraw) != 0 {
+				return nil, errs.New(errs.NotLower, "the function draws random numbers: %s", ops.Name(w.graph.At(id).Op))
+			}
 		}
 	}
 	l, err := w.nodes(o)

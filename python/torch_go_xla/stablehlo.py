@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
+from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec, OutputKind, TensorArgument
 from torch.utils import _pytree as pytree
 
 import torch_go_xla_runtime as runtime
@@ -142,7 +142,7 @@ class StableHLOGraphModule:
         return self.evaluate("forward", args, kwargs)
 
     def evaluate(self, method_name: str, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Any:
-        """Run a method; see `__call__`. Buffers that the module updates are updated."""
+        """Run a method; see `__call__`. Buffers and inputs that the module writes to are written to."""
         self.get_stablehlo_text(method_name)
         fast, meta = native().fast, self.meta
         if self._program is None:
@@ -160,6 +160,9 @@ class StableHLOGraphModule:
             x = fast.new_tensor(handle, o["type"], fast.current_device(), tuple(o["shape"]))
             if "updates" in o:
                 self._there[o["updates"]] = x
+            elif "writes" in o:
+                with torch.no_grad():
+                    leaves[o["writes"]].copy_(x)
             else:
                 results.append(x)
         return runtime.unflatten(meta["out_structure"], results)
@@ -207,9 +210,9 @@ def exported_program_to_stablehlo(
 ) -> StableHLOGraphModule:
     """Turn an exported program into StableHLO; nothing is computed.
 
-    Sizes are those of the inputs that the program was exported with, or of ``override_tracing_arguments``.
-    NotImplementedError says what has no StableHLO: a size that depends on values, random numbers, an input that is
-    written to.
+    Sizes are those of the inputs that the program was exported with; if some of these are dynamic, those of
+    ``override_tracing_arguments``. NotImplementedError says what has no StableHLO: sizes that are dynamic or depend on
+    values, random numbers.
     """
     options = options or StableHLOExportOptions()
     program = exported_model.run_decompositions({})
@@ -217,6 +220,11 @@ def exported_program_to_stablehlo(
     example = exported_model.example_inputs
     if options.override_tracing_arguments is not None:
         example = options.override_tracing_arguments, options.override_tracing_kwargs or {}
+    elif dynamic := _dynamic(exported_model):
+        raise NotImplementedError(
+            f"the program has dynamic sizes ({dynamic}), and a StableHLO program has fixed ones: "
+            "choose them by override_tracing_arguments"
+        )
     if example is None:
         raise ValueError("the program has no example inputs: give override_tracing_arguments")
     inputs = iter(pytree.tree_leaves(example))
@@ -244,18 +252,38 @@ def exported_program_to_stablehlo(
     return StableHLOGraphModule(meta.pop("text"), meta, weights, options)
 
 
+def _user_inputs(program: ExportedProgram) -> list[InputSpec]:
+    return [s for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT]
+
+
+def _dynamic(program: ExportedProgram) -> str:
+    """Name the dimensions of the inputs that have no fixed size."""
+    found = []
+    for node in program.graph.find_nodes(op="placeholder"):
+        x = node.meta.get("val")
+        if isinstance(x, torch.Tensor):
+            sizes = enumerate(x.shape)
+            found += [f"{node.name}.shape[{i}]" for i, n in sizes if isinstance(n, torch.SymInt)]
+    return ", ".join(found)
+
+
 def _trace(program: ExportedProgram, given: Sequence[Any], meta: dict[str, Any]) -> None:
     """Record the program on placeholders and note text and results."""
     with torch.no_grad():
         returned = _on_xla(program.graph_module)(*given)
         results: list[torch.Tensor] = []
         users: list[Any] = []
+        tensors = [s.arg.name for s in _user_inputs(program) if isinstance(s.arg, TensorArgument)]
         for x, spec in zip(returned, program.graph_signature.output_specs, strict=True):
-            if spec.kind not in (OutputKind.USER_OUTPUT, OutputKind.BUFFER_MUTATION):
-                raise NotImplementedError(f"a result of kind {spec.kind.name} is not exported")
-            updates = {"updates": spec.target} if spec.kind == OutputKind.BUFFER_MUTATION else {}
-            if not updates:
+            updates: dict[str, Any] = {}
+            if spec.kind == OutputKind.BUFFER_MUTATION:
+                updates["updates"] = spec.target
+            elif spec.kind == OutputKind.USER_INPUT_MUTATION:
+                updates["writes"] = tensors.index(str(spec.target))
+            elif spec.kind == OutputKind.USER_OUTPUT:
                 users.append(spec.arg)
+            else:
+                raise NotImplementedError(f"a result of kind {spec.kind.name} ({spec.target}) is not exported")
             if isinstance(x, torch.Tensor):
                 results.append(x.to("xla").clone(memory_format=torch.contiguous_format))
                 meta["outputs"].append({**_describe(x), **updates})

@@ -201,17 +201,27 @@ class Bundle:
         """Run the program as the exported module was called; numpy arrays instead of tensors.
 
         ValueError if the arguments are not of the structure, types and shapes that were exported. Weights that the
-        program changes (``buffers`` of the module) have their new values in the next call.
+        program changes (``buffers`` of the module) have their new values in the next call; arrays that it writes to
+        have theirs.
         """
         leaves: list[Any] = []
         flatten(self._in, [args, kwargs], leaves)
+        for o in self._outputs:
+            x = leaves[o["writes"]] if "writes" in o else None
+            if x is not None and not (isinstance(x, np.ndarray) and x.flags.writeable):
+                raise ValueError(f"input {o['writes']}: the program writes to it: expected a writeable array")
         inputs = [self._upload(x, i) for i, x in enumerate(leaves)]
         made = self._program([x.handle for x in (*self._weights, *inputs)])
         results = [_Array(self._core, handle) for handle in made]
         for x, o in zip(results, self._outputs, strict=True):
             if "updates" in o:
                 self._weights[self._places[o["updates"]]] = x
-        values = [x.numpy(o) for x, o in zip(results, self._outputs, strict=True) if "updates" not in o]
+        values = []
+        for x, o in zip(results, self._outputs, strict=True):
+            if "writes" in o:
+                np.copyto(leaves[o["writes"]], x.numpy(o))
+            elif "updates" not in o:
+                values.append(x.numpy(o))
         return unflatten(self._out, values)
 
 
