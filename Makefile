@@ -30,7 +30,7 @@ DEPENDS := pyproject.toml setup.py
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test check conformance models build install wheel lint clients plugins race asan cgocheck golden fuzz crash metamorphic threads bench bench-quick bench-save soak clean distclean upstream-aliases upstream-spmd dtensor-ops
+.PHONY: help demo test check conformance models build install wheel lint clients plugins race asan cgocheck golden fuzz crash metamorphic threads bench bench-quick bench-save soak clean distclean upstream-aliases upstream-spmd upstream-jobs dtensor-ops
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -119,6 +119,9 @@ upstream-aliases: $(VENV)/.installed-test build ## torch_xla's own tests of alia
 
 upstream-spmd: $(VENV)/.installed-test build ## torch_xla's own SPMD tests on this package; TORCH_XLA names a checkout of it
 	$(PY) tests/upstream/spmd.py $(TORCH_XLA)
+
+upstream-jobs: $(VENV)/.installed-test build ## torch_xla's own programs of several processes
+	$(PY) tests/upstream/jobs.py $(TORCH_XLA)
 
 dtensor-ops: $(VENV)/.installed-test build ## torch's ops on DTensors, by torch's own test utilities
 	$(PY) -W ignore tests/spmd/operators.py

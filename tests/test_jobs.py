@@ -41,6 +41,8 @@ assert torch_go_xla.device_count() == 1 and xm.is_master_ordinal() == (r == 0)
 assert xm.all_reduce(xm.REDUCE_SUM, x(r, 1), scale=0.5).tolist() == [0.5, 1]
 a, b = x(r + 1), x(r + 2)
 assert xm.all_reduce(xm.REDUCE_MUL, [a, b])[0] is a and a.tolist() == [2] and b.tolist() == [6]
+xm.all_reduce_bucketized_gradients([a, b], 0.5, None, pin_layout=True)
+assert a.tolist() == [2] and b.tolist() == [6]
 assert xm.all_reduce("max", x(r), groups=[[0], [1]]).tolist() == [r]
 assert xm.all_reduce(xm.REDUCE_OR, torch.tensor([r == 0, False]).to("xla")).tolist() == [True, False]
 assert xm.all_gather(x(r, 5)).tolist() == [0, 5, 1, 5] and xm.all_gather(x(r)[0]).tolist() == [0, 1]
@@ -194,6 +196,19 @@ def test_collectives_under_torchrun(tmp_path: pathlib.Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("done") == 2
+
+
+def test_a_process_alone(ok) -> None:
+    """Nobody has launched it: it is a job of one."""
+    ok(
+        START
+        + """
+dist.init_process_group("xla", init_method="xla://")
+t = torch.ones(3, device="xla")
+dist.all_reduce(t)
+assert t.tolist() == [1, 1, 1] and (dist.get_rank(), dist.get_world_size(), n) == (0, 1, 1)
+"""
+    )
 
 
 TRAIN = (

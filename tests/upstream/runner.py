@@ -15,7 +15,8 @@ class Suite:
     """Test files of a folder of torch_xla's ``test``.
 
     ``files`` has what passes with torch_xla 2.9 itself, ``differences`` why a test fails here, ``chosen`` the pytest
-    expression of the tests of a file of which only some are run.
+    expression of the tests of a file of which only some are run. ``scripts`` are programs that start processes: each
+    counts as one test, which passes if it ends well.
     """
 
     folder: str
@@ -23,24 +24,34 @@ class Suite:
     differences: dict[str, str]
     devices: int = 1
     chosen: dict[str, str] = field(default_factory=dict)
+    scripts: bool = False
 
     def run(self, checkout: Path, name: str) -> tuple[dict[str, int], list[str]]:
         """Return the counts by outcome, and the tests that failed."""
         folder = checkout / "test" / self.folder
-        path = [str(Path(__file__).parent), str(checkout / "test"), os.environ.get("PYTHONPATH", "")]
+        here = Path(__file__).parent
+        path = [str(here), str(checkout / "test"), os.environ.get("PYTHONPATH", "")]
+        if self.scripts:
+            path.insert(0, str(here / "site"))
         env = {
             **os.environ,
             "PJRT_DEVICE": os.environ.get("PJRT_DEVICE", "CPU"),
             "CPU_NUM_DEVICES": str(self.devices),
             "PYTHONPATH": os.pathsep.join(path),
         }
-        command = [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=line", "-p", "as_torch_xla"]
-        command += ["-p", "no:cacheprovider", "--rootdir", str(folder), "-c", os.devnull, str(folder / f"{name}.py")]
+        if self.scripts:
+            command = [sys.executable, str(folder / f"{name}.py")]
+        else:
+            command = [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=line", "-p", "as_torch_xla"]
+            command += ["-p", "no:cacheprovider", "--rootdir", str(folder), "-c", os.devnull]
+            command += [str(folder / f"{name}.py")]
         if name in self.chosen:
             command += ["-k", self.chosen[name]]
         done = subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=1200, check=False)
         if os.environ.get("UPSTREAM_VERBOSE"):
             print(done.stdout, done.stderr)
+        if self.scripts:
+            return ({"passed": 1}, []) if done.returncode == 0 else ({"failed": 1}, [name])
         last = done.stdout.strip().rpartition("\n")[2]
         counts = {kind: int(n) for n, kind in re.findall(r"(\d+) (passed|failed|skipped|error)", last)}
         if not counts:

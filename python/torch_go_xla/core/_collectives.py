@@ -201,6 +201,13 @@ def reduce_gradients(optimizer: torch.optim.Optimizer, groups: Groups = None, pi
         all_reduce(REDUCE_SUM, gradients, scale=1.0 / count, groups=groups)
 
 
+def all_reduce_bucketized_gradients(
+    gradients: list[torch.Tensor], scale: float, groups: Groups, pin_layout: bool, bucket_cap_mb: int = 0
+) -> None:
+    """Replace tensors by their sums over the processes, multiplied by ``scale``."""
+    all_reduce(REDUCE_SUM, gradients, scale, groups)
+
+
 _rounds: dict[str, int] = {}
 
 

@@ -24,6 +24,7 @@ from ._collectives import (  # noqa: F401 (torch_xla has them here)
     all_gather,
     all_gather_bucketized,
     all_reduce,
+    all_reduce_bucketized_gradients,
     all_to_all,
     broadcast_master_param,
     collective_broadcast,

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import datetime
 import functools
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import Backend, PrefixStore
+from torch._C._distributed_c10d import Backend, HashStore, PrefixStore
 from torch.distributed.rendezvous import register_rendezvous_handler, rendezvous
 
 from .. import _job
@@ -298,8 +299,11 @@ def _create(options: Any, _: Any) -> XlaBackend:
 def _meet(
     url: str, timeout: datetime.timedelta = datetime.timedelta(minutes=10), **options: Any
 ) -> Iterator[tuple[Any, int, int]]:
-    """Find the other processes, for ``init_method="xla://"``."""
-    yield from rendezvous("env://", timeout=timeout)
+    """Find the other processes, for ``init_method="xla://"``; a process that nobody has launched is alone."""
+    if "RANK" in os.environ or "WORLD_SIZE" in os.environ:
+        yield from rendezvous("env://", timeout=timeout)
+    else:
+        yield HashStore(), 0, 1
 
 
 def install() -> None:
