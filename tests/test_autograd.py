@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint as torch_checkpoint
+
+from torch_go_xla import _XLAC
+from torch_go_xla.utils.checkpoint import checkpoint
 
 
 class Cube(torch.autograd.Function):
@@ -69,3 +73,18 @@ def test_hooks(device: str) -> None:
     x.grad = None
     layer(x).sum().backward()
     assert x.grad.tolist() == [[2, 2]]
+
+
+@pytest.mark.parametrize("use_reentrant", [True, False])
+def test_checkpoint(use_reentrant):
+    """What the backward pass computes again starts behind a barrier."""
+    grads = []
+    for device, apply in (("cpu", torch_checkpoint), ("xla", checkpoint)):
+        torch.manual_seed(0)
+        block = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.Linear(8, 4)).to(device)
+        x = torch.randn(3, 4).to(device).requires_grad_()
+        apply(block, x, use_reentrant=use_reentrant).square().sum().backward()
+        grads.append([x.grad, *(p.grad for p in block.parameters())])
+    assert "optimization_barrier" in _XLAC._get_xla_tensors_hlo(grads[1])
+    for theirs, ours in zip(*grads, strict=True):
+        torch.testing.assert_close(ours.cpu(), theirs)

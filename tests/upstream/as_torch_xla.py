@@ -6,6 +6,7 @@ import importlib
 import os
 import pkgutil
 import sys
+from contextlib import nullcontext
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -51,11 +52,12 @@ _HELPERS: dict[str, dict[str, Any]] = {
     "core.xla_builder": {},
     "core.xla_op_registry": {},
     "debug.model_comparator": {},
-    "debug.profiler": {},
+    "debug.profiler": {"StepTrace": lambda name, **_: nullcontext(), "Trace": lambda name: nullcontext()},
     "distributed.data_parallel": {},
     "distributed.fsdp": {"checkpoint_module": None},
     "distributed.fsdp.utils": {"apply_xla_patch_to_nn_linear": None},
     "experimental": {"is_eager_mode": lambda: False},
+    "experimental.gradient_accumulation": {"gradient_accumulation": None},
     "test": {},
     "test.test_utils": {"mp_test": lambda test: test},
     "utils.dlpack": {},

@@ -1,0 +1,56 @@
+"""Activation checkpointing: torch_xla's ``torch_xla.utils.checkpoint``.
+
+The forward and the backward pass of a step are one program, in which the compiler finds what is computed twice and
+keeps the first result: ``torch.utils.checkpoint`` alone saves no memory. Here what is computed again starts from
+inputs that the compiler must take for other values; XLA's compiler for the CPU, which drops such barriers before it
+looks for what is computed twice, does not.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.utils.checkpoint
+from torch.utils import _pytree as pytree
+
+from .._backend.core import is_xla
+
+__all__ = ["checkpoint"]
+
+
+class _Barrier(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(torch.ops.torch_go_xla.optimization_barrier(tensors))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return grads
+
+
+def _apart(tree: Any) -> Any:
+    """Return nested arguments with the tensors' values behind one barrier."""
+    leaves, spec = pytree.tree_flatten(tree)
+    places = [i for i, leaf in enumerate(leaves) if is_xla(leaf)]
+    if places:
+        for i, t in zip(places, _Barrier.apply(*(leaves[i] for i in places)), strict=True):
+            leaves[i] = t
+    return pytree.tree_unflatten(leaves, spec)
+
+
+def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool = True, **options: Any) -> Any:
+    """Return ``function(*args)``, of which the backward pass computes the intermediate values again.
+
+    The options, and what the function may be, are those of ``torch.utils.checkpoint.checkpoint``.
+    """
+    calls = itertools.count()
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if next(calls):
+            args, kwargs = _apart((args, kwargs))
+        return function(*args, **kwargs)
+
+    return torch.utils.checkpoint.checkpoint(run, *args, use_reentrant=use_reentrant, **options)
