@@ -107,10 +107,21 @@ def _add_helpers() -> None:
                 setattr(sys.modules[full], key, value)
 
 
+def _take_float_classes() -> None:
+    """Let a cross entropy take class numbers that are floats, as torch_xla does and torch does not."""
+    theirs = torch.nn.functional.cross_entropy
+
+    def cross_entropy(input: torch.Tensor, target: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        return theirs(input, target.long() if target.dim() < input.dim() else target, *args, **kwargs)
+
+    torch.nn.functional.cross_entropy = cross_entropy
+
+
 def pytest_configure() -> None:
     os.environ.setdefault("PJRT_DEVICE", "CPU")
     _alias()
     _add_helpers()
+    _take_float_classes()
 
 
 def pytest_runtest_setup() -> None:

@@ -16,7 +16,7 @@ class Suite:
 
     ``files`` has what passes with torch_xla 2.9 itself, ``differences`` why a test fails here, ``chosen`` the pytest
     expression of the tests of a file of which only some are run. ``scripts`` are programs that start processes: each
-    counts as one test, which passes if it ends well.
+    counts as one test, which passes if it ends well. What fails for the reason ``single`` must pass on one device.
     """
 
     folder: str
@@ -25,9 +25,10 @@ class Suite:
     devices: int = 1
     chosen: dict[str, str] = field(default_factory=dict)
     scripts: bool = False
+    single: str = ""
 
-    def run(self, checkout: Path, name: str) -> tuple[dict[str, int], list[str]]:
-        """Return the counts by outcome, and the tests that failed."""
+    def run(self, checkout: Path, name: str, devices: int, chosen: str = "") -> tuple[dict[str, int], list[str]]:
+        """Return the counts by outcome, and the tests that failed; ``chosen`` is a pytest expression."""
         folder = checkout / "test" / self.folder
         here = Path(__file__).parent
         path = [str(here), str(checkout / "test"), os.environ.get("PYTHONPATH", "")]
@@ -36,7 +37,7 @@ class Suite:
         env = {
             **os.environ,
             "PJRT_DEVICE": os.environ.get("PJRT_DEVICE", "CPU"),
-            "CPU_NUM_DEVICES": str(self.devices),
+            "CPU_NUM_DEVICES": str(devices),
             "PYTHONPATH": os.pathsep.join(path),
         }
         if self.scripts:
@@ -45,8 +46,8 @@ class Suite:
             command = [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=line", "-p", "as_torch_xla"]
             command += ["-p", "no:cacheprovider", "--rootdir", str(folder), "-c", os.devnull]
             command += [str(folder / f"{name}.py")]
-        if name in self.chosen:
-            command += ["-k", self.chosen[name]]
+        if chosen:
+            command += ["-k", chosen]
         done = subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=1200, check=False)
         if os.environ.get("UPSTREAM_VERBOSE"):
             print(done.stdout, done.stderr)
@@ -63,15 +64,17 @@ class Suite:
         unexplained = 0
         print(f"{'file':42}{'passed':>8}{'failed':>8}{'skipped':>9}{'torch_xla 2.9':>15}")
         for name in names or self.files:
-            counts, failed = self.run(checkout, name)
+            counts, failed = self.run(checkout, name, self.devices, self.chosen.get(name, ""))
             theirs = self.files.get(name)
             print(
                 f"{name:42}{counts.get('passed', 0):8}{counts.get('failed', 0) + counts.get('error', 0):8}"
                 f"{counts.get('skipped', 0):9}{'-' if theirs is None else theirs:>15}",
                 flush=True,
             )
+            of_one = [test for test in failed if self.differences.get(test) == self.single]
+            failed_there = self.run(checkout, name, 1, " or ".join(of_one))[1] if of_one else []
             for test in failed:
-                reason = self.differences.get(test)
+                reason = None if test in failed_there else self.differences.get(test)
                 print(f"    {test}: {reason or 'NOT EXPLAINED'}", flush=True)
                 unexplained += reason is None
         return 1 if unexplained else 0

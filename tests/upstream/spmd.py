@@ -30,10 +30,12 @@ FILES: dict[str, int | str | None] = {
     "test_mp_input_sharding": None,
     "test_spmd_debugging": None,
     "test_spmd_parameter_wrapping": None,
+    "test_dynamo_spmd": None,
+    "test_train_spmd_linear_model": None,
+    "test_xla_sharding_hlo": None,
 }
 
 _TEXT = "asserts lines of XLA's text form of the program; ours is StableHLO"
-_CLASSES = "asks for a cross entropy of class numbers that are floats, which torch refuses"
 _PROPAGATED = "distribute_tensor gives torch's own kind of DTensor, whose results know their placements"
 _ONE = "expects that the process has one CPU device"
 _UPLOADED = "expects that tensors wait on the host; here they are sent at once"
@@ -54,14 +56,16 @@ DIFFERENCES: dict[str, str] = {
     "test_spmd_full_to_shard_shape": _TEXT,
     "test_spmd_shard_to_full_shape": _TEXT,
     "test_xla_sharded_hlo_dump": _TEXT,
-    "test_optimizer_step_with_sharding": _CLASSES,
-    "test_sharding_propagation": _CLASSES,
-    "test_xla_distribute_module": _CLASSES,
     "test_metrics_recorded": _COUNTER,
     "test_model_weight_metrics": _COUNTER,
     "test_op_sharding_cache": _COUNTER,
-    "test_sharded_tensor_aliasing": _COUNTER,
+    "test_dynamo_input_sharding_changed": _COUNTER,
+    "test_sharding_propagation": _COUNTER,
     "test_propagate_replicated_sharding": _UNTOLD,
+    "test_dynamo_spmd_output_sharding_spec": _UNTOLD,
+    "test_dynamo_input_sharding_threashold": "expects a failure once an input was sharded anew often; here it compiles",
+    "test_gradient_accumulation_matches": "asks for torch_xla's experimental gradient_accumulation",
+    "test_xla_sharded_hlo_dump_post_optimizations": _TEXT,
     "test_fallback": "expects polar to run on the host; here the device computes it",
     "test_virtual_device_no_upload": _UPLOADED,
     "test_virtual_device_upload_after_mark_sharding": _UPLOADED,
@@ -85,4 +89,4 @@ DIFFERENCES: dict[str, str] = {
 
 
 if __name__ == "__main__":
-    sys.exit(Suite("spmd", FILES, DIFFERENCES, devices=4).main())
+    sys.exit(Suite("spmd", FILES, DIFFERENCES, devices=4, single=_ONE).main())
