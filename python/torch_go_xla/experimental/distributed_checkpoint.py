@@ -19,6 +19,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner, DefaultSavePlanner
 from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
+from torch.distributed.checkpoint.metadata import StorageMeta
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 from torch.utils import _pytree as pytree
@@ -52,10 +53,12 @@ def _on_host(state_dict: dict[str, Any]) -> dict[str, Any]:
 class SPMDSavePlanner(DefaultSavePlanner):
     """A planner that writes tensors marked with a sharding; in a job, a copy that all processes make together."""
 
-    def set_up_planner(self, state_dict: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+    def set_up_planner(
+        self, state_dict: dict[str, Any], storage_meta: StorageMeta | None = None, is_coordinator: bool = False
+    ) -> None:
         together = runtime.is_spmd() and runtime.process_count() > 1
         plain = _on_host(state_dict) if together else pytree.tree_map(unwrap_sharded_tensor, state_dict)
-        super().set_up_planner(plain, *args, **kwargs)
+        super().set_up_planner(plain, storage_meta, is_coordinator)
 
 
 class SPMDLoadPlanner(DefaultLoadPlanner):
