@@ -6,6 +6,7 @@ import warnings
 import pytest
 import torch
 
+import torch_go_xla
 from torch_go_xla._backend import mixed, register
 from torch_go_xla._backend.core import native
 
@@ -292,6 +293,20 @@ def test_foreach_in_place(name, args):
         getattr(torch, name)(tensors, *(others if a == "list" and isinstance(a, str) else a for a in args))
         results.append([t.cpu() for t in tensors])
     torch.testing.assert_close(results[1], results[0])
+
+
+@pytest.mark.parametrize(
+    "numbers, leaves", [(0.3, 1), ([0.3, 0.3, 0.3], 1), ([0.3, 0.7, 0.3], 2), ([0.3, 0.7, 0.9], 3)]
+)
+def test_equal_numbers_of_a_foreach_call_are_one(numbers, leaves):
+    tensors = [torch.full((2,), float(i), device="xla") for i in range(1, 4)]
+    torch_go_xla.sync()
+    for calls in (1, 2):  # those of another call are others
+        torch._foreach_mul_(tensors, numbers)
+        assert torch_go_xla._XLAC._get_xla_tensors_text(tensors).count("(argument)") == calls * leaves
+    factors = numbers if isinstance(numbers, list) else [numbers] * 3
+    for i, (t, x) in enumerate(zip(tensors, factors, strict=True), 1):
+        torch.testing.assert_close(t.cpu(), torch.full((2,), i * x * x))
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,7 @@ type scratch struct {
 	generator int64        // the number of the generator argument, -1: none
 	reads     []alias.View // the tensor operands that must not overlap with what is written
 	dests     []dest
+	ofCall    []ir.ID // leaves of numbers that the elements of a foreach call share; see number
 	dead      [256]uint64
 	slots     []uint32
 

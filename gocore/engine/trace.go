@@ -33,8 +33,12 @@ const (
 	recDisps
 	recDevice
 	recLoc
+	recElement // of a foreach call; 0 for its first, and for all other calls
 	recHeader
 )
+
+// maxShared is how many numbers of a foreach call later elements are compared with.
+const maxShared = 8
 
 // The dispositions of a result; outForm is or-ed to dispWrite for out= arguments, which may be resized.
 const (
@@ -108,6 +112,9 @@ func (e *Engine) trace(w, out []int64) (Status, error) {
 	}
 	t := e.store.Trace(dev)
 	t.Graph.Loc = int32(w[recLoc])
+	if w[recElement] == 0 {
+		sc.ofCall = sc.ofCall[:0]
+	}
 	for i := range int(w[recArgs]) {
 		if err := e.argument(&r, t, row, i); err != nil {
 			return Failed, err
@@ -246,7 +253,7 @@ func (e *Engine) argument(r *record, t *alias.Trace, row *ops.Row, i int) error 
 		sc.words, sc.in = append(sc.words, ir.Tag(ir.KTensor, 0)), append(sc.in, id)
 	case ir.KInt, ir.KFloat, ir.KBool, ir.KComplex, ir.KHostZero:
 		sc.words = append(sc.words, ir.Tag(k, 0))
-		sc.in = append(sc.in, r.number(t, listed(row.Static, i)))
+		sc.in = append(sc.in, e.number(r, t, listed(row.Static, i)))
 	case ir.KTensors, ir.KScalars:
 		sc.words = append(sc.words, tag)
 		r.pos++
@@ -290,7 +297,7 @@ func (e *Engine) element(r *record, t *alias.Trace, row *ops.Row, i int) (ir.ID,
 		}
 		return e.store.Read(&v)
 	}
-	return r.number(t, listed(row.Static, i)), nil
+	return e.number(r, t, listed(row.Static, i)), nil
 }
 
 // operand is the value of a tensor; zeros in its place where only the shape counts.
@@ -323,8 +330,26 @@ func (r *record) view() alias.View {
 	return v
 }
 
-// number reads an encoded number and records it.
-func (r *record) number(t *alias.Trace, bake bool) ir.ID {
+// number reads an encoded number and records it. Elements of a foreach call share the leaves of their first few
+// arguments where these are equal: what the compiler makes of an optimizer's update is then one kernel for all
+// parameters of a shape. Leaves are compared, not trusted: what is recorded may have been cut or compacted since.
+func (e *Engine) number(r *record, t *alias.Trace, bake bool) ir.ID {
+	sc := &e.scratch
+	n, flags := r.number()
+	for _, id := range sc.ofCall {
+		if !bake && t.Graph.IsArgument(id, n, flags) {
+			return id
+		}
+	}
+	id := t.Graph.AddNumber(n, flags, bake)
+	if len(sc.ofCall) < maxShared {
+		sc.ofCall = append(sc.ofCall, id)
+	}
+	return id
+}
+
+// number reads an encoded number, and the flags that say how it came.
+func (r *record) number() (ir.Number, ir.Flags) {
 	tag := r.w[r.pos]
 	k, _ := ir.Untag(tag)
 	v := r.w[r.pos+1]
@@ -348,7 +373,7 @@ func (r *record) number(t *alias.Trace, bake bool) ir.ID {
 		}
 	}
 	r.pos += 1 + payload(k, 0)
-	return t.Graph.AddNumber(n, flags, bake)
+	return n, flags
 }
 
 // offsets reads an int or a list of them as numbers that are arguments of the program.

@@ -57,7 +57,7 @@ func call(name string, disp []int64, args ...[]int64) []int64 {
 	if !ok {
 		panic("no row " + name)
 	}
-	w := []int64{int64(op - ir.FirstRow), int64(len(args)), 1, -1, 0}
+	w := []int64{int64(op - ir.FirstRow), int64(len(args)), 1, -1, 0, 0}
 	for _, a := range args {
 		w = append(w, a...)
 	}

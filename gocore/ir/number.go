@@ -84,6 +84,15 @@ func (g *Graph) AddNumber(n Number, flags Flags, bake bool) ID {
 	return g.Add(OpScalar, nil, w[:], shape.Of(n.Type, nil), flags)
 }
 
+// IsArgument reports that an ID is that of a leaf which AddNumber made of this number as an argument of the program.
+func (g *Graph) IsArgument(id ID, n Number, flags Flags) bool {
+	if int(id) >= len(g.nodes) || g.nodes[id].Flags != flags|Param {
+		return false
+	}
+	have, ok := g.Number(id)
+	return ok && have == n
+}
+
 // Number is the value of an OpScalar leaf; ok is false for any other node.
 func (g *Graph) Number(id ID) (n Number, ok bool) {
 	if g.nodes[id].Op != OpScalar {

@@ -110,6 +110,7 @@ static int encode_record(const kernel *k, PyObject *const *v, Py_ssize_t element
   head[1] = k->nargs;
   head[2] = k->ndestinations;
   head[4] = tgx_call_site();
+  head[5] = element;
   w->n += TGX_HEADER;
   for (int i = 0; i < k->nargs; i++) {
     const row_arg *a = &k->args[i];

@@ -62,7 +62,7 @@ enum { TGX_MISSED = 0, TGX_RAN = 1, TGX_SETTLED = 2 };
 /* Destination words of a traced op. */
 enum { TGX_NEW = 0, TGX_WRITE = 1, TGX_DROP = 2, TGX_WRITE_RESIZE = 1 | 256 };
 
-enum { TGX_MAX_PARAMS = 48, TGX_MAX_DIMS = 255, TGX_HEADER = 5 };
+enum { TGX_MAX_PARAMS = 48, TGX_MAX_DIMS = 255, TGX_HEADER = 6 };
 
 /* ---- shim.c ---- */
 
