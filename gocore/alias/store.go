@@ -257,7 +257,7 @@ func (t *Trace) AddLeaf(sh *shape.Shape, buf Buffer) ir.ID {
 	if s := buf.Sharding(); s != nil {
 		attr[1] = int64(s.Hash)
 		words = attr[:]
-		if s == sharding.PerDevice {
+		if s.Kind == sharding.Manual {
 			flags = ir.Manual
 		}
 	}

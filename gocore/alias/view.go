@@ -419,11 +419,56 @@ func (t *Trace) Reshape(x ir.ID, dims []int64) ir.ID {
 	return t.step(x, &step)
 }
 
+// Local is the manual sharding of a local value: the devices that it is local to.
+func (t *Trace) Local(id ir.ID) *sharding.Sharding {
+	g := &t.Graph
+	switch entry := g.Entry(id); g.At(entry).Op {
+	case ir.OpData:
+		return t.Leaves[g.Attr(entry)[0]].Buf.Sharding()
+	case ir.OpFullToShard:
+		return t.argument(entry, 2)
+	}
+	return sharding.PerDevice
+}
+
+// Left is the manual sharding of the values that an OpShardToFull makes one of; nil for other nodes.
+func (t *Trace) Left(id ir.ID) *sharding.Sharding {
+	if t.Graph.At(id).Op != ir.OpShardToFull {
+		return nil
+	}
+	return t.argument(id, 3)
+}
+
+// Annotated is the sharding that a node gives its operand; nil for other nodes, and where the partitioner may divide
+// the value further.
+func (t *Trace) Annotated(id ir.ID) *sharding.Sharding {
+	if t.Graph.At(id).Op != ir.OpAnnotate {
+		return nil
+	}
+	var a ir.Args
+	if a.Node(&t.Graph, id); a.Bool(2) {
+		return nil
+	}
+	return t.argument(id, 1)
+}
+
+// argument is a sharding among the attributes of a node; nil if it is none, which the node's shape rule refuses.
+func (t *Trace) argument(id ir.ID, i int) *sharding.Sharding {
+	var a ir.Args
+	a.Node(&t.Graph, id)
+	sh, err := sharding.Parse(a.Text(i))
+	if err != nil {
+		return nil
+	}
+	return sh
+}
+
 // Annotate records x with a sharding that the partitioner must give it.
 func (t *Trace) Annotate(x ir.ID, sh *sharding.Sharding) ir.ID {
 	w := t.begin()
 	w.tensor()
 	w.text(sh.String())
+	w.int(0)
 	in := [1]ir.ID{x}
 	return t.Graph.Add(ir.OpAnnotate, in[:], *w, t.Graph.Shape(x), 0)
 }

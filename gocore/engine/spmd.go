@@ -139,7 +139,7 @@ func (e *Engine) annotated(h alias.Handle, d dtype.DType, dims []int64, sh *shar
 		return nil, c.Err
 	case shape.Of(d, dims).Bytes() != c.Bytes:
 		return nil, errs.New(errs.Runtime, "%s does not cover its storage of %d bytes", shape.Of(d, dims), c.Bytes)
-	case e.shardingOf(c) == sharding.PerDevice:
+	case e.local(c):
 		return nil, ops.ErrLocal
 	}
 	return c, sh.Check(e.ctx.Partitions, dims)
@@ -172,19 +172,21 @@ func (e *Engine) shardingOf(c *alias.Cell) *sharding.Sharding {
 			return sh
 		}
 	case c.State == alias.Pending:
-		g := &e.store.Trace(c.Dev).Graph
-		switch {
-		case g.Manual(c.Value):
-			return sharding.PerDevice
-		case g.At(c.Value).Op == ir.OpAnnotate:
-			var a ir.Args
-			a.Node(g, c.Value)
-			if sh, err := sharding.Parse(a.Text(1)); err == nil && sh != sharding.Everywhere {
-				return sh
-			}
+		t := e.store.Trace(c.Dev)
+		if t.Graph.Manual(c.Value) {
+			return t.Local(c.Value)
+		}
+		if sh := t.Annotated(c.Value); sh != sharding.Everywhere {
+			return sh
 		}
 	}
 	return nil
+}
+
+// local reports that a cell's value is local to the devices.
+func (e *Engine) local(c *alias.Cell) bool {
+	sh := e.shardingOf(c)
+	return sh != nil && sh.Kind == sharding.Manual
 }
 
 var opClone, _ = ops.Lookup("clone")

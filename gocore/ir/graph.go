@@ -55,9 +55,9 @@ const (
 	OpZeros                           // (type, dims)
 	OpDynamicSlice                    // (value, starts as numbers, sizes)
 	OpDynamicUpdate                   // (base, block, starts as numbers)
-	OpAnnotate                        // (value, sharding): the same value, sharded so
-	OpShardToFull                     // (local value, sharding, size): one value of those of the devices
-	OpFullToShard                     // (value, sharding): on each device its part, from here to OpPartitionID
+	OpAnnotate                        // (value, sharding, open): the same value, sharded so, or so at least
+	OpShardToFull                     // (local value, sharding, size, manual): one value of the local ones
+	OpFullToShard                     // (value, sharding, manual): on each device its part, from here to OpPartitionID
 	OpAllReduce                       // results are local values
 	OpAllGather
 	OpReduceScatter
@@ -252,6 +252,20 @@ func (g *Graph) Taken(n, place int64) bool {
 
 // Manual reports that a value is a local one.
 func (g *Graph) Manual(id ID) bool { return g.nodes[id].Flags&Manual != 0 }
+
+// Entry is a node at which local values begin that a local value is computed of: a buffer, an OpFullToShard, or
+// another of the ops that make local values of others.
+func (g *Graph) Entry(id ID) ID {
+	for {
+		id = g.Producer(id)
+		in := g.In(id)
+		i := slices.IndexFunc(in, g.Manual)
+		if i < 0 {
+			return id
+		}
+		id = in[i]
+	}
+}
 
 // Dependents tells of each node whether it is a given one or is computed from that.
 func (g *Graph) Dependents(of ID) func(ID) bool {

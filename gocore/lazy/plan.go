@@ -140,17 +140,13 @@ func (p *Plan) wanted(g *ir.Graph, c *alias.Cell) *sharding.Sharding {
 	if p.Trace.Partitions == 0 {
 		return nil
 	}
-	switch {
+	switch sh := p.Trace.Annotated(c.Value); {
 	case g.Manual(c.Value):
-		return sharding.PerDevice
+		return p.Trace.Local(c.Value)
 	case c.Sharding != nil:
 		return c.Sharding
-	case g.At(c.Value).Op == ir.OpAnnotate:
-		var a ir.Args
-		a.Node(g, c.Value)
-		if sh, err := sharding.Parse(a.Text(1)); err == nil {
-			return sh
-		}
+	case sh != nil:
+		return sh
 	case c.Origin != ir.None && slices.Equal(g.Shape(c.Origin).Dims, g.Shape(c.Value).Dims):
 		return p.leafSharding(g, c.Origin)
 	}

@@ -76,13 +76,19 @@ type lowering struct {
 	order  map[ir.ID]int64 // of the numbers in a pack
 	args   map[argKey]stablehlo.Value
 
-	local    *stablehlo.Marking
-	fixed    bool                                // numbers are part of the module
-	inside   bool                                // the node being lowered computes with local values
-	entered  map[stablehlo.Value]stablehlo.Value // values that are the same on every device, as local ones
+	locals   []*sharding.Sharding // by slot: what the value is local to, nil for one that is not
+	marks    map[*sharding.Sharding]*stablehlo.Marking
+	fixed    bool                      // numbers are part of the module
+	inside   *sharding.Sharding        // the node being lowered computes with values local to these devices; nil if not
+	entered  map[entry]stablehlo.Value // values that are the same on every device, as local ones
 	channels int64
 
 	exchanges exchanges
+}
+
+type entry struct {
+	stablehlo.Value
+	to *sharding.Sharding
 }
 
 type argKey struct {
@@ -96,7 +102,6 @@ func Lower(p *lazy.Plan, o Options) (*Program, error) {
 	g := w.graph
 	w.b.Locations(o.Locations)
 	w.b.SetPartitions(p.Trace.Partitions)
-	w.local = ops.Local(w.b)
 	for i, id := range p.Scalars {
 		w.order[id] = int64(i)
 	}
@@ -129,7 +134,8 @@ func newLowering(p *lazy.Plan, name string) *lowering {
 	g := &p.Trace.Graph
 	return &lowering{b: stablehlo.NewModule(name), plan: p, graph: g,
 		vals: make([]stablehlo.Value, g.Len()), order: make(map[ir.ID]int64, len(p.Scalars)),
-		args: make(map[argKey]stablehlo.Value), entered: make(map[stablehlo.Value]stablehlo.Value)}
+		args: make(map[argKey]stablehlo.Value), locals: make([]*sharding.Sharding, g.Len()),
+		marks: make(map[*sharding.Sharding]*stablehlo.Marking), entered: make(map[entry]stablehlo.Value)}
 }
 
 // nodes lowers all nodes of the plan.
@@ -163,20 +169,24 @@ func (w *lowering) declare() []int32 {
 		} else if w.plan.Given[i] {
 			attrs = append(attrs, stablehlo.Donate())
 		}
-		w.vals[leaf.ID] = w.parameter(w.graph.Shape(leaf.ID), leaf.Buf.Sharding(), attrs)
+		sh := leaf.Buf.Sharding()
+		w.vals[leaf.ID] = w.parameter(w.graph.Shape(leaf.ID), sh, attrs)
+		if w.graph.Manual(leaf.ID) {
+			w.locals[leaf.ID] = sh
+		}
 	}
 	return donors
 }
 
 // parameter is a parameter that holds a buffer. Local values come as the rows of one array.
 func (w *lowering) parameter(s *shape.Shape, sh *sharding.Sharding, attrs []stablehlo.Attr) stablehlo.Value {
-	switch sh {
-	case nil:
+	switch {
+	case sh == nil:
 		return w.b.Param(s, attrs...)
-	case sharding.PerDevice:
-		rows, all := w.rows(s)
+	case sh.Kind == sharding.Manual:
+		rows, all := w.rows(s, sh)
 		v := w.b.Param(all, append(attrs, stablehlo.Sharding(rows.String()))...)
-		return w.b.Reshape(ops.FullToShard(w.b, v, rows), s.Dims)
+		return w.b.Reshape(ops.FullToShard(w.b, v, rows, sh), s.Dims)
 	}
 	// The annotation keeps it from being a result as it stands: the compiler would forget the sharding of both.
 	return ops.Annotated(w.b, w.b.Param(s, append(attrs, stablehlo.Sharding(sh.String()))...), sh)
@@ -184,20 +194,55 @@ func (w *lowering) parameter(s *shape.Shape, sh *sharding.Sharding, attrs []stab
 
 // leave gives result i its sharding.
 func (w *lowering) leave(v stablehlo.Value, i int, sh *sharding.Sharding) stablehlo.Value {
-	if sh == sharding.PerDevice {
-		rows, all := w.rows(v.Shape())
-		v, sh = ops.ShardToFull(w.b, w.b.Reshape(v, rows.Local(all.Dims)), rows, all), rows
+	if sh.Kind == sharding.Manual {
+		rows, all := w.rows(v.Shape(), sh)
+		v, sh = ops.ShardToFull(w.b, w.b.Reshape(v, rows.Local(all.Dims)), rows, sh, all), rows
 	}
 	w.b.ResultAttrs(i, stablehlo.Sharding(sh.String()))
 	return v
 }
 
 // rows is the array of the local values of all devices, one after the other, and its sharding.
-func (w *lowering) rows(s *shape.Shape) (*sharding.Sharding, *shape.Shape) {
-	n := w.plan.Trace.Partitions
-	dims := append([]int64(nil), sharding.PerDevice.Local(s.Dims)...)
-	dims[0] *= int64(n)
-	return sharding.Rows(len(dims), n), shape.Of(s.DType, dims)
+func (w *lowering) rows(s *shape.Shape, m *sharding.Sharding) (*sharding.Sharding, *shape.Shape) {
+	n, dims := w.plan.Trace.Partitions, slices.Clone(m.Local(s.Dims))
+	dims[0] *= int64(n) / max(m.Copies, 1)
+	return m.Rows(len(dims), n), shape.Of(s.DType, dims)
+}
+
+// localTo is the manual sharding that a node computes with: that of its local operands, all of which have the same.
+func (w *lowering) localTo(id ir.ID) (m *sharding.Sharding, err error) {
+	n := w.graph.At(id)
+	if n.Op == ir.OpFullToShard {
+		return w.plan.Trace.Local(id), nil
+	}
+	for _, in := range w.graph.In(id) {
+		if to := w.locals[in]; to != nil && m != nil && to != m {
+			return nil, errs.New(errs.Runtime, "%s: operands are local to %s and to %s", ops.Describe(w.graph, id), m, to)
+		} else if to != nil {
+			m = to
+		}
+	}
+	switch given := w.plan.Trace.Left(id); {
+	case given != nil && m != nil && given != m:
+		return nil, errs.New(errs.Runtime, "%s: the operand is local to %s", ops.Describe(w.graph, id), m)
+	case given != nil:
+		return given, nil
+	case m == nil && w.graph.Manual(id):
+		return sharding.PerDevice, nil
+	case m != nil && m != sharding.PerDevice && n.Op.Collective() && n.Op != ir.OpAllReduce:
+		return nil, errs.New(errs.NotLower, "%s: among values local to %s there are sums alone", ops.Describe(w.graph, id), m)
+	}
+	return m, nil
+}
+
+// marking is how operations on values of manual sharding m are marked.
+func (w *lowering) marking(m *sharding.Sharding) *stablehlo.Marking {
+	mark, ok := w.marks[m]
+	if !ok {
+		mark = ops.Local(w.b, m)
+		w.marks[m] = mark
+	}
+	return mark
 }
 
 // node lowers one node. A panic of its row is the error of this program alone: the callers hold locks.
@@ -218,15 +263,20 @@ func (w *lowering) node(l *ops.Lowering, id ir.ID, o Options) (err error) {
 	if o.Locations && o.Where != nil {
 		w.b.Loc(ops.Name(n.Op), o.Where(n.Loc))
 	}
-	if w.inside = w.graph.Manual(id) && n.Op != ir.OpFullToShard || n.Op == ir.OpShardToFull; w.inside {
+	to, err := w.localTo(id)
+	if err != nil {
+		return err
+	}
+	if to != nil && n.Op != ir.OpFullToShard {
+		w.inside = to
 		for _, in := range w.graph.In(id) {
 			if in != ir.None && w.graph.At(in).Op != ir.OpScalar {
 				w.Value(in) // in front of the node, not within a region of it
 			}
 		}
 		// The partitioner takes no guess: a constant shared with the rest of the program would make that local too.
-		w.b.Mark(w.local)
-		defer func() { w.inside = false; w.b.Mark(nil) }()
+		w.b.Mark(w.marking(to))
+		defer func() { w.inside = nil; w.b.Mark(nil) }()
 	}
 	l.Begin(id)
 	row.Lower(l)
@@ -242,6 +292,9 @@ func (w *lowering) node(l *ops.Lowering, id ir.ID, o Options) (err error) {
 			return errs.New(errs.Compile, "%s: result %d is lowered to %s, the shape rule says %s", ops.Describe(w.graph, id), k, v.Shape(), want)
 		}
 		w.vals[id+ir.ID(k)] = v
+		if w.graph.Manual(id) {
+			w.locals[id+ir.ID(k)] = to
+		}
 	}
 	w.exchanges.lowered(w.graph, id, outs)
 	return nil
@@ -263,7 +316,7 @@ func (w *lowering) root(l *ops.Lowering, id ir.ID) stablehlo.Value {
 // Value implements ops.Source. A value that local ones are computed with is made one of them.
 func (w *lowering) Value(id ir.ID) stablehlo.Value {
 	v := w.vals[id]
-	if !w.inside || w.graph.Manual(id) {
+	if w.inside == nil || w.graph.Manual(id) {
 		return v
 	}
 	return w.enter(v)
@@ -271,10 +324,11 @@ func (w *lowering) Value(id ir.ID) stablehlo.Value {
 
 // enter is a value that is the same on every device as a local one.
 func (w *lowering) enter(v stablehlo.Value) stablehlo.Value {
-	local, ok := w.entered[v]
+	e := entry{v, w.inside}
+	local, ok := w.entered[e]
 	if !ok {
-		local = ops.Entered(w.b, v)
-		w.entered[v] = local
+		local = ops.Entered(w.b, v, w.inside)
+		w.entered[e] = local
 	}
 	return local
 }
@@ -307,7 +361,7 @@ func (w *lowering) Argument(id ir.ID, d dtype.DType) stablehlo.Value {
 		v = w.argument(id, d)
 		w.args[argKey{id, d}] = v
 	}
-	if w.inside {
+	if w.inside != nil {
 		return w.enter(v)
 	}
 	return v

@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"slices"
+
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
@@ -12,7 +14,7 @@ import (
 // of torch's namespace torch_go_xla. The groups of a collective are lists of device numbers, one behind the
 // other, of a size each: devices of this process with SPMD, without it one of each process.
 var shardingRows = []Row{
-	{Name: "torch_go_xla::annotate", Schema: "(Tensor self, str sharding) -> Tensor", Internal: true,
+	{Name: "torch_go_xla::annotate", Schema: "(Tensor self, str sharding, bool open=False) -> Tensor", Internal: true,
 		Infer: func(c *Ctx) error {
 			s, err := c.sharding(1, c.In(0).Dims)
 			if err == nil {
@@ -26,31 +28,37 @@ var shardingRows = []Row{
 			}
 			return c.ReturnLike(c.In(0))
 		},
-		Lower: func(l *Lowering) { l.Return(Annotated(l.B, l.In(0), l.sharding(1))) }},
-	{Name: "torch_go_xla::shard_to_full", Schema: "(Tensor self, str sharding, int[] size) -> Tensor", Internal: true,
+		Lower: func(l *Lowering) {
+			sh := l.sharding(1)
+			var open []int64
+			if l.Bool(2) {
+				open = undivided(sh, l.Out(0))
+			}
+			l.Return(place(l.B, "Sharding", l.In(0), l.Out(0), sh, open))
+		}},
+	{Name: "torch_go_xla::shard_to_full", Schema: "(Tensor self, str sharding, int[] size, str manual=\"{manual}\") -> Tensor", Internal: true,
 		Infer: func(c *Ctx) error {
 			local, size := c.In(0), c.Ints(2)
-			if _, err := c.even(1, size, local.Dims); err != nil {
+			if _, err := c.even(1, 3, size, local.Dims); err != nil {
 				return err
 			}
 			return c.Return(local.DType, size...)
 		},
-		Lower: func(l *Lowering) { l.Return(ShardToFull(l.B, l.In(0), l.sharding(1), l.Out(0))) }},
-	{Name: "torch_go_xla::full_to_shard", Schema: "(Tensor self, str sharding) -> Tensor", Internal: true,
+		Lower: func(l *Lowering) { l.Return(ShardToFull(l.B, l.In(0), l.sharding(1), l.sharding(3), l.Out(0))) }},
+	{Name: "torch_go_xla::full_to_shard", Schema: "(Tensor self, str sharding, str manual=\"{manual}\") -> Tensor", Internal: true,
 		Infer: func(c *Ctx) error {
 			s := c.In(0)
 			if c.Graph.Manual(c.ID(0)) {
 				return errs.New(errs.Value, "full_to_shard: this tensor has a value of its own on each device already")
 			}
-			sh, err := c.even(1, s.Dims, nil)
+			sh, err := c.even(1, 2, s.Dims, nil)
 			if err != nil {
 				return err
 			}
 			return c.Return(s.DType, sh.Local(s.Dims)...)
 		},
 		Lower: func(l *Lowering) {
-			sh := l.sharding(1)
-			l.Return(FullToShard(l.B, Annotated(l.B, l.In(0), sh), sh))
+			l.Return(FullToShard(l.B, l.In(0), l.sharding(1), l.sharding(2)))
 		}},
 	{Name: "torch_go_xla::all_reduce", Schema: "(Tensor self, str op, int[] groups, int size) -> Tensor", Internal: true,
 		Infer: func(c *Ctx) error {
@@ -160,14 +168,24 @@ func (c *Ctx) sharding(i int, dims []int64) (*sharding.Sharding, error) {
 	return s, s.Check(c.Partitions, dims)
 }
 
-// even is a str argument as a sharding that divides dims into equal parts, of dimensions local unless nil.
-func (c *Ctx) even(i int, dims, local []int64) (*sharding.Sharding, error) {
+// even is a str argument as a sharding that divides dims into equal parts, of dimensions local unless nil. Argument m
+// is the manual sharding of the parts.
+func (c *Ctx) even(i, m int, dims, local []int64) (*sharding.Sharding, error) {
 	s, err := c.sharding(i, dims)
 	if err == nil {
 		err = s.Markable()
 	}
-	if err != nil {
+	var manual *sharding.Sharding
+	if err == nil {
+		manual, err = c.sharding(m, nil)
+	}
+	switch {
+	case err != nil:
 		return nil, err
+	case manual.Kind != sharding.Manual:
+		return nil, errs.New(errs.Value, "sharding %s is not manual", manual)
+	case !s.Within(manual):
+		return nil, errs.New(errs.Value, "sharding %s gives devices that share an array of %s different parts", s, manual)
 	}
 	part := s.Local(dims)
 	for k, n := range part {
@@ -350,34 +368,82 @@ func (l *Lowering) sharding(i int) *sharding.Sharding {
 
 // Annotated is x with a sharding.
 func Annotated(b *stablehlo.Builder, x value, sh *sharding.Sharding) value {
-	return place(b, "Sharding", x, x.Shape(), sh)
+	return place(b, "Sharding", x, x.Shape(), sh, nil)
 }
 
-// FullToShard is the local values of x, which has the sharding sh.
-func FullToShard(b *stablehlo.Builder, x value, sh *sharding.Sharding) value {
-	return place(b, "SPMDFullToShardShape", x, shape.Of(x.DType(), sh.Local(x.Dims())), sharding.PerDevice)
-}
-
-// ShardToFull is one value of the local values x, sharded sh.
-func ShardToFull(b *stablehlo.Builder, x value, sh *sharding.Sharding, full *shape.Shape) value {
-	return place(b, "SPMDShardToFullShape", Annotated(b, x, sharding.PerDevice), full, sh)
-}
-
-// Entered is a local value that is x on every device.
-func Entered(b *stablehlo.Builder, x value) value {
-	return FullToShard(b, Annotated(b, x, sharding.Everywhere), sharding.Everywhere)
-}
-
-// Local is the marking of operations on local values.
-func Local(b *stablehlo.Builder) *stablehlo.Marking {
-	return &stablehlo.Marking{
-		Sharding: sharding.PerDevice.String(),
-		Constant: func(x value) value { return Entered(b, x) },
+// FullToShard is the local values of x, sharded sh, on the devices of manual sharding m. How the devices that share
+// a local value divide it, the partitioner finds out on both sides.
+func FullToShard(b *stablehlo.Builder, x value, sh, m *sharding.Sharding) value {
+	if m == sharding.PerDevice {
+		return fullToShard(b, x, sh, m, nil)
 	}
+	return fullToShard(b, x, sh, m, undivided(sh, x.Shape()))
 }
 
-func place(b *stablehlo.Builder, target string, x value, out *shape.Shape, sh *sharding.Sharding) value {
+func fullToShard(b *stablehlo.Builder, x value, sh, m *sharding.Sharding, open []int64) value {
+	x = place(b, "Sharding", x, x.Shape(), sh, open)
+	return place(b, "SPMDFullToShardShape", x, shape.Of(x.DType(), sh.Local(x.Dims())), m, open)
+}
+
+// ShardToFull is one value, sharded sh, of the local values x of manual sharding m.
+func ShardToFull(b *stablehlo.Builder, x value, sh, m *sharding.Sharding, full *shape.Shape) value {
+	var open []int64
+	if m != sharding.PerDevice {
+		open = undivided(sh, full)
+	}
+	return place(b, "SPMDShardToFullShape", place(b, "Sharding", x, x.Shape(), m, open), full, sh, open)
+}
+
+// Entered is a local value, of manual sharding m, that is x on every device.
+func Entered(b *stablehlo.Builder, x value, m *sharding.Sharding) value {
+	return FullToShard(b, x, sharding.Everywhere, m)
+}
+
+// Local is the marking of operations on local values of manual sharding m. Where devices share a value, the
+// partitioner finds out how they divide it: it takes what is marked as it stands.
+func Local(b *stablehlo.Builder, m *sharding.Sharding) *stablehlo.Marking {
+	mark := &stablehlo.Marking{Constant: func(x value) value { return fullToShard(b, x, sharding.Everywhere, m, nil) }}
+	if m == sharding.PerDevice {
+		mark.Sharding = m.String()
+		return mark
+	}
+	mark.Apart = &stablehlo.Apart{
+		Mark:  Local(b, sharding.PerDevice),
+		Into:  func(x value) value { return relocated(b, x, m, sharding.PerDevice, m) },
+		OutOf: func(x value) value { return relocated(b, x, sharding.PerDevice, m, m) },
+	}
+	return mark
+}
+
+// relocated is local values of manual sharding from as those of manual sharding to, by way of the array whose rows
+// they are: one a group of devices of manual sharding groups.
+func relocated(b *stablehlo.Builder, x value, from, to, groups *sharding.Sharding) value {
+	dims := slices.Clone(groups.Local(x.Dims()))
+	rows := groups.Rows(len(dims), b.Partitions())
+	row := b.Reshape(x, dims)
+	dims[0] *= rows.Tiles[0]
+	all := ShardToFull(b, row, rows, from, shape.Of(x.DType(), dims))
+	return b.Reshape(FullToShard(b, all, rows, to), x.Dims())
+}
+
+// undivided is the dimensions of an array that a sharding does not tile. Those alone the partitioner may divide
+// further: of the others it would take the tiling that it finds for its own, and then the two contradict each other.
+func undivided(sh *sharding.Sharding, s *shape.Shape) []int64 {
+	var dims []int64
+	for d := range int64(s.Rank()) {
+		if sh.Kind != sharding.Tiled || sh.Tiles[d] == 1 {
+			dims = append(dims, d)
+		}
+	}
+	return dims
+}
+
+// place is a custom call of the partitioner's with a sharding. It may divide the dimensions open further.
+func place(b *stablehlo.Builder, target string, x value, out *shape.Shape, sh *sharding.Sharding, open []int64) value {
 	defer b.Mark(b.Mark(nil))
-	return b.CustomCall(target, []value{x}, []*shape.Shape{out},
-		stablehlo.CustomCallOptions{Attrs: []stablehlo.Attr{stablehlo.Sharding(sh.String())}})[0]
+	o := stablehlo.CustomCallOptions{Attrs: []stablehlo.Attr{stablehlo.Sharding(sh.HLO(out.Rank()))}}
+	if len(open) > 0 {
+		o.BackendConfig = "unspecified_dims=" + shape.Dims(open)
+	}
+	return b.CustomCall(target, []value{x}, []*shape.Shape{out}, o)[0]
 }

@@ -45,7 +45,8 @@ func parse(text string) (s *Sharding, why string) {
 		}
 		return intern(&Sharding{Kind: Maximal, Devices: []int64{int64(d)}}), ""
 	}
-	rest, ok := strings.CutPrefix(body, "devices=")
+	groups, manual := strings.CutPrefix(body, "manual ")
+	rest, ok := strings.CutPrefix(groups, "devices=")
 	if !ok {
 		return nil, "expected replicated, manual, maximal or devices"
 	}
@@ -61,10 +62,14 @@ func parse(text string) (s *Sharding, why string) {
 	if int64(len(devices)) != product(tiles) {
 		return nil, strconv.Itoa(len(devices)) + " devices for " + strconv.FormatInt(product(tiles), 10) + " tiles"
 	}
-	switch strings.TrimSpace(last) {
-	case "":
+	switch last = strings.TrimSpace(last); {
+	case manual && len(tiles) == 2 && last == "":
+		return grouped(tiles[0], tiles[1], devices), ""
+	case manual:
+		return nil, "expected groups of devices, [4,2]"
+	case last == "":
 		return tiled(tiles, 1, devices), ""
-	case "last_tile_dim_replicate", "last_tile_dims={replicated}":
+	case last == "last_tile_dim_replicate", last == "last_tile_dims={replicated}":
 		n := len(tiles) - 1
 		return tiled(tiles[:n], tiles[n], devices), ""
 	}
@@ -154,9 +159,9 @@ func Iota(dims, perm []int64) []int64 {
 // ValueError says why.
 func (s *Sharding) Check(devices int, dims []int64) error {
 	switch {
-	case s.Kind == Maximal && s.Devices[0] >= int64(devices), s.Kind == Tiled && len(s.Devices) > devices:
+	case s.Kind == Maximal && s.Devices[0] >= int64(devices), s.place != nil && len(s.Devices) > devices:
 		return errs.New(errs.Value, "sharding %s names more devices than there are: %d", s, devices)
-	case s.Kind == Tiled && len(s.Devices) < devices:
+	case s.place != nil && len(s.Devices) < devices:
 		return errs.New(errs.Value, "sharding %s names %d of %d devices; it must name all", s, len(s.Devices), devices)
 	case s.Kind == Tiled && len(s.Tiles) != len(dims):
 		return errs.New(errs.Value, "sharding %s is for %d dimension(s), the tensor has sizes %s", s, len(s.Tiles), shape.TorchDims(dims))

@@ -6,6 +6,7 @@
 //	{devices=[2,4]<=[4,2]T(1,0)}                           the devices in another order
 //	{devices=[2,1,4]0,1,2,3,4,5,6,7 last_tile_dim_replicate}  2 × 1 tiles, each on 4 devices
 //	{manual}                                               every device holds an array of its own
+//	{manual devices=[4,2]0,4,1,5,2,6,3,7}                  4 arrays, each divided between 2 devices as the compiler likes
 //
 // Tiles have one size on all devices, the dimension divided by their number and rounded up: the last ones
 // reach past the end of an array that does not divide, where their content means nothing.
@@ -35,18 +36,19 @@ const (
 // Sharding is a placement. Get one from Parse; never write to its fields.
 type Sharding struct {
 	Kind Kind
-	// Tiles is the number of tiles by dimension of the array; nil if not Tiled.
+	// Tiles is the number of tiles by dimension of the array; for Manual that of the arrays, nil if each device
+	// has one; else nil.
 	Tiles []int64
-	// Copies is the number of devices that hold each tile.
+	// Copies is the number of devices that hold each tile, or that one of Manual's arrays is divided between.
 	Copies int64
 	// Devices lists the devices tile by tile in row-major order, and for each tile its copies; for
-	// Maximal, the one device.
+	// Maximal, the one device; for Manual array by array, nil if each device has one.
 	Devices []int64
 	// Hash is a hash of the content, the same in every process.
 	Hash uint64
 
 	text  string
-	place []int64 // by device: where it stands in Devices
+	place []int64 // by device: where it stands in Devices, if all do
 }
 
 var table struct {
@@ -72,7 +74,7 @@ func intern(s *Sharding) *Sharding {
 		table.byText = make(map[string]*Sharding)
 	}
 	s.Hash = hash(s.text)
-	if s.Kind == Tiled {
+	if s.Kind != Maximal && s.Devices != nil {
 		s.place = make([]int64, len(s.Devices))
 		for i, d := range s.Devices {
 			s.place[d] = int64(i)
@@ -96,24 +98,62 @@ func tiled(tiles []int64, copies int64, devices []int64) *Sharding {
 	if product(tiles) == 1 {
 		return Everywhere
 	}
-	devices = slices.Clone(devices)
-	for i := int64(0); i < int64(len(devices)); i += copies {
-		slices.Sort(devices[i : i+copies]) // which copy is which makes no difference
-	}
-	return intern(&Sharding{Kind: Tiled, Tiles: slices.Clone(tiles), Copies: copies, Devices: devices})
+	return intern(&Sharding{Kind: Tiled, Tiles: slices.Clone(tiles), Copies: copies, Devices: inOrder(devices, copies)})
 }
 
-// Rows is the tiling of dimension 0, of rank dimensions, over n devices in order.
-func Rows(rank, n int) *Sharding {
-	tiles, devices := make([]int64, rank), make([]int64, n)
-	for i := range tiles {
-		tiles[i] = 1
+// grouped is the manual sharding of as many arrays as there are groups of devices. It is PerDevice if the groups
+// are single devices.
+func grouped(groups, size int64, devices []int64) *Sharding {
+	if size == 1 {
+		return PerDevice
+	}
+	sets := slices.Collect(slices.Chunk(inOrder(devices, size), int(size)))
+	slices.SortFunc(sets, func(a, b []int64) int { return int(a[0] - b[0]) }) // which array is which makes none either
+	return intern(&Sharding{Kind: Manual, Tiles: []int64{groups}, Copies: size, Devices: slices.Concat(sets...)})
+}
+
+// inOrder is a list of devices with each group of a size in ascending order: which copy is which makes no
+// difference.
+func inOrder(devices []int64, size int64) []int64 {
+	devices = slices.Clone(devices)
+	for i := int64(0); i < int64(len(devices)); i += size {
+		slices.Sort(devices[i : i+size])
+	}
+	return devices
+}
+
+// Rows is how the arrays of a manual sharding, of n devices, are the rows of one, of rank dimensions: dimension 0 is
+// tiled.
+func (s *Sharding) Rows(rank, n int) *Sharding {
+	tiles := slices.Repeat([]int64{1}, rank)
+	if s != PerDevice {
+		tiles[0] = s.Tiles[0]
+		return tiled(tiles, s.Copies, s.Devices)
 	}
 	tiles[0] = int64(n)
-	for i := range devices {
-		devices[i] = int64(i)
+	return tiled(tiles, 1, Iota(tiles[:1], []int64{0}))
+}
+
+// HLO is the sharding in the text form of HLO, for an array of rank dimensions.
+func (s *Sharding) HLO(rank int) string {
+	if s.Kind != Manual || s == PerDevice {
+		return s.text
 	}
-	return tiled(tiles, 1, devices)
+	tiles := append(slices.Repeat([]int64{1}, rank), s.Tiles[0], s.Copies)
+	return "{devices=[" + list(tiles) + "]" + list(s.Devices) + " last_tile_dims={manual, replicated}}"
+}
+
+// Within reports that the devices which share an array of manual sharding m hold the same part of one sharded s.
+func (s *Sharding) Within(m *Sharding) bool {
+	if m == PerDevice || s.Kind != Tiled {
+		return true
+	}
+	for i, d := range m.Devices {
+		if first := m.Devices[int64(i)/m.Copies*m.Copies]; s.place[d]/s.Copies != s.place[first]/s.Copies {
+			return false
+		}
+	}
+	return true
 }
 
 // String is the text of the sharding; equal shardings have equal texts.
@@ -129,7 +169,10 @@ func (s *Sharding) print() string {
 	case Replicated:
 		return "{replicated}"
 	case Manual:
-		return "{manual}"
+		if s.Tiles == nil {
+			return "{manual}"
+		}
+		return "{manual devices=[" + list([]int64{s.Tiles[0], s.Copies}) + "]" + list(s.Devices) + "}"
 	case Maximal:
 		return "{maximal device=" + strconv.FormatInt(s.Devices[0], 10) + "}"
 	}

@@ -44,7 +44,7 @@ func TestEqualPlacementsAreOnePointer(t *testing.T) {
 }
 
 func TestTextThatIsNoSharding(t *testing.T) {
-	for _, text := range []string{"", "{}", "{replicated", "replicated", "{devices=}", "{devices=[]<=[1]}", "{devices=[2]0}",
+	for _, text := range []string{"{manual devices=[4]<=[4]}", "{manual devices=[2,2]<=[4] last}", "{manual 0}", "", "{}", "{replicated", "replicated", "{devices=}", "{devices=[]<=[1]}", "{devices=[2]0}",
 		"{devices=[2]0,0}", "{devices=[2]0,2}", "{devices=[0]<=[0]}", "{devices=[-1]0}", "{devices=[2]<=[2]T}",
 		"{devices=[4]<=[2,2]T(0,0)}", "{devices=[4]<=[2,2]T(0)}", "{devices=[2]<=}", "{devices=[2]<=[2] last}", "{devices=[2}",
 		"{maximal device=x}", "{maximal device=-1}"} {
@@ -142,8 +142,42 @@ func TestManual(t *testing.T) {
 	if l := PerDevice.Local([]int64{2, 3}); !slices.Equal(l, []int64{2, 3}) {
 		t.Errorf("held as %v", l)
 	}
-	if Rows(2, 4) != parsed(t, "{devices=[4,1]<=[4]}") || Rows(1, 1) != Everywhere {
-		t.Error(Rows(2, 4), Rows(1, 1))
+	if rows := PerDevice.Rows(2, 4); rows != parsed(t, "{devices=[4,1]<=[4]}") || PerDevice.Rows(1, 1) != Everywhere {
+		t.Error(rows, PerDevice.Rows(1, 1))
+	}
+}
+
+// TestManualGroups is about local values that two devices share.
+func TestManualGroups(t *testing.T) {
+	m := parsed(t, "{manual devices=[2,2]0,2,1,3}")
+	if m.Kind != Manual || m == PerDevice || m != parsed(t, "{manual devices=[2,2]3,1,2,0}") || m == parsed(t, "{manual devices=[2,2]<=[4]}") {
+		t.Error(m)
+	}
+	if parsed(t, "{manual devices=[4,1]3,2,1,0}") != PerDevice {
+		t.Error("single devices are groups")
+	}
+	if l := m.Local(nil); !slices.Equal(l, []int64{1}) {
+		t.Errorf("a 0-dim local value is held as %v", l)
+	}
+	if rows := m.Rows(2, 4); rows != parsed(t, "{devices=[2,1,2]0,2,1,3 last_tile_dim_replicate}") {
+		t.Error(rows)
+	}
+	if text := m.HLO(1); text != "{devices=[1,2,2]0,2,1,3 last_tile_dims={manual, replicated}}" {
+		t.Error(text)
+	}
+	for text, within := range map[string]bool{
+		"{replicated}": true, "{devices=[2,2]0,2,1,3 last_tile_dim_replicate}": true, "{devices=[2,1,2]1,3,2,0 last_tile_dim_replicate}": true,
+		"{devices=[2,2]<=[4] last_tile_dim_replicate}": false, "{devices=[4]<=[4]}": false,
+	} {
+		if s := parsed(t, text); s.Within(m) != within || !s.Within(PerDevice) {
+			t.Errorf("%s within %s: %v", s, m, s.Within(m))
+		}
+	}
+	if err := m.Check(4, nil); err != nil {
+		t.Error(err)
+	}
+	if m.Check(8, nil) == nil || m.Check(2, nil) == nil {
+		t.Error("a manual sharding of 4 devices is one of 8, or of 2")
 	}
 }
 

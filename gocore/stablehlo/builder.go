@@ -2,6 +2,7 @@ package stablehlo
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
@@ -175,8 +176,29 @@ func (b *Builder) ModuleAttrs(attrs ...Attr) { b.modAttrs = append(b.modAttrs, a
 
 // Marking is what Mark does to operations.
 type Marking struct {
-	Sharding string            // of each result
-	Constant func(Value) Value // made of each constant, which has no sharding: compilers merge equal ones
+	Sharding string            // of each result; "": the partitioner finds it
+	Constant func(Value) Value // made of each value without operands, which has no sharding: compilers merge equal ones
+	Apart    *Apart            // how operations are written that the partitioner cannot divide; nil: as others
+}
+
+// Apart writes an operation with another marking.
+type Apart struct {
+	Mark  *Marking
+	Into  func(Value) Value // an operand for it
+	OutOf func(Value) Value // what its result is with the marking around
+}
+
+// undivided reports that the partitioner fails at an operation, or copies it to all devices. Those of CHLO become
+// several on the way to it, constants among them, which then count for the rest of the program too if that has the same.
+func undivided(op string) bool {
+	switch op {
+	case "stablehlo.cholesky", "stablehlo.custom_call", "stablehlo.fft", "stablehlo.rng", "stablehlo.rng_bit_generator",
+		"stablehlo.triangular_solve":
+		return true
+	case "chlo.erf", "chlo.square":
+		return false
+	}
+	return strings.HasPrefix(op, "chlo.")
 }
 
 // Mark changes the operations that follow, but for the bodies of regions, until it is called again; nil ends
@@ -189,6 +211,10 @@ func (b *Builder) Mark(m *Marking) *Marking {
 
 // marks reports whether Mark counts for what is written now.
 func (b *Builder) marks() bool { return b.mark != nil && len(b.scopes) == 1 }
+
+// found reports that the partitioner finds the shardings of what is written now. It would take a constant as it stands,
+// so constants are written with as few dimensions as they have.
+func (b *Builder) found() bool { return b.marks() && b.mark.Sharding == "" }
 
 // NextAttrs adds attributes to the next operation that is written, such as
 // StringAttr("mhlo.sharding", "{replicated}"). An operation with regions takes them after its body.

@@ -2,6 +2,7 @@ package stablehlo
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
@@ -73,20 +74,23 @@ func (b *Builder) Polygamma(n, x Value) Value { return b.binary("chlo.polygamma"
 func (b *Builder) Zeta(x, q Value) Value { return b.binary("chlo.zeta", kFloat, x, q) }
 
 // IsInf is true for infinities of either sign; the result is of type i1.
-func (b *Builder) IsInf(x Value) Value { return b.test("chlo.is_inf", x) }
+func (b *Builder) IsInf(x Value) Value { return b.is("chlo.is_inf", x, (*Builder).Abs, 1) }
 
 // IsPosInf is true for inf.
-func (b *Builder) IsPosInf(x Value) Value { return b.test("chlo.is_pos_inf", x) }
+func (b *Builder) IsPosInf(x Value) Value { return b.is("chlo.is_pos_inf", x, nil, 1) }
 
 // IsNegInf is true for -inf.
-func (b *Builder) IsNegInf(x Value) Value { return b.test("chlo.is_neg_inf", x) }
+func (b *Builder) IsNegInf(x Value) Value { return b.is("chlo.is_neg_inf", x, nil, -1) }
 
-func (b *Builder) test(op string, x Value) Value {
-	out := x.Shape().With(dtype.Bool)
+// is compares f(x) with an infinity of a sign, which is what CHLO's op becomes; its constant would have no marking.
+func (b *Builder) is(op string, x Value, f func(*Builder, Value) Value, sign int) Value {
 	if !b.has(op, kFloat, x) {
-		return Value{s: out}
+		return Value{s: x.Shape().With(dtype.Bool)}
 	}
-	return b.op1(op, out, x)
+	if f != nil {
+		x = f(b, x)
+	}
+	return b.Compare(x, b.ConstLike(x, math.Inf(sign)), EQ)
 }
 
 // IsNaN is true for NaN: the comparison x != x.

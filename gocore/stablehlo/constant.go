@@ -97,6 +97,9 @@ func (b *Builder) Splat(s *shape.Shape, x Scalar) Value {
 		b.fail(op, "constant of type "+s.String())
 		return Value{s: s}
 	}
+	if b.found() && s.Rank() > 0 {
+		return b.BroadcastInDim(b.Splat(shape.Of(s.DType, nil), x), s.Dims, nil)
+	}
 	key := constKey{s, [3]uint64{uint64(x.kind) | x.bits<<3, math.Float64bits(x.re), x.bits ^ math.Float64bits(x.im)}, b.mark}
 	if v, ok := b.consts[key]; ok && v.scope == b.scope() {
 		return v
@@ -113,21 +116,21 @@ func (b *Builder) Splat(s *shape.Shape, x Scalar) Value {
 	}
 	b.attrs = append(b.attrs, "> : "...)
 	b.attrs = appendType(b.attrs, s)
-	v := b.constant(s)
+	v := b.source(op, s)
 	if v.scope != 0 {
 		b.consts[key] = v
 	}
 	return v
 }
 
-// constant writes a constant whose value is in b.attrs.
-func (b *Builder) constant(s *shape.Shape) Value {
+// source writes an operation without operands, whose attributes are in b.attrs.
+func (b *Builder) source(op string, s *shape.Shape) Value {
 	if !b.marks() {
-		return b.op1("stablehlo.constant", s)
+		return b.op1(op, s)
 	}
 	m := b.Mark(nil)
 	defer b.Mark(m)
-	return m.Constant(b.op1("stablehlo.constant", s))
+	return m.Constant(b.op1(op, s))
 }
 
 // String prints the number.

@@ -45,7 +45,7 @@ func (b *Builder) dense(s *shape.Shape, n int, at func(int) Scalar) Value {
 	}
 	b.attrs = append(b.attrs, "> : "...)
 	b.attrs = appendType(b.attrs, s)
-	return b.constant(s)
+	return b.source(op, s)
 }
 
 // appendNested prints dimension dim and those after it, taking elements from *next on.
@@ -90,5 +90,5 @@ func (b *Builder) ConstantBytes(s *shape.Shape, raw []byte) Value {
 	}
 	b.attrs = append(b.attrs, `"> : `...)
 	b.attrs = appendType(b.attrs, s)
-	return b.constant(s)
+	return b.source(op, s)
 }

@@ -281,8 +281,11 @@ func (b *Builder) Iota(s *shape.Shape, dim int64) Value {
 		b.fail(op, fmt.Sprintf("no counting along dimension %d of %s", dim, s))
 		return Value{s: s}
 	}
+	if b.found() && s.Rank() > 1 {
+		return b.BroadcastInDim(b.Arange(s.DType, s.Dims[dim]), s.Dims, []int64{dim})
+	}
 	b.attrInt("iota_dimension", dim)
-	return b.op1(op, s)
+	return b.source(op, s)
 }
 
 // Arange is Iota of rank 1: 0 … n-1.

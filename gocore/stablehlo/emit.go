@@ -122,7 +122,7 @@ func (b *Builder) emitRegions(regions [][]byte) {
 
 // emitMark adds the sharding of Mark to the operation's attributes: for several results, one for each.
 func (b *Builder) emitMark(results int) {
-	if results == 0 || !b.marks() {
+	if results == 0 || !b.marks() || b.found() {
 		return
 	}
 	text := b.mark.Sharding
@@ -172,15 +172,42 @@ func (b *Builder) emitSignature(operands []Value, results []*shape.Shape) {
 
 // op1 writes an operation of one result.
 func (b *Builder) op1(op string, out *shape.Shape, operands ...Value) Value {
+	if b.apart(op) {
+		return b.emitApart(op, operands, nil, []*shape.Shape{out})[0]
+	}
 	return b.emit(op, operands, nil, out)
 }
 
 // opN writes an operation of any number of results.
 func (b *Builder) opN(op string, operands []Value, regions [][]byte, results []*shape.Shape) []Value {
+	if b.apart(op) {
+		return b.emitApart(op, operands, regions, results)
+	}
 	first := b.emit(op, operands, regions, results...)
 	vs := make([]Value, len(results))
 	for i, s := range results {
 		vs[i] = Value{id: first.id + int32(i), scope: first.scope, s: s}
+	}
+	return vs
+}
+
+// apart reports that an operation is to be written with the marking's other one.
+func (b *Builder) apart(op string) bool { return b.marks() && b.mark.Apart != nil && undivided(op) }
+
+func (b *Builder) emitApart(op string, operands []Value, regions [][]byte, results []*shape.Shape) []Value {
+	attrs, extra, m := b.attrs, b.extra, b.Mark(nil)
+	defer b.Mark(m)
+	b.attrs, b.extra = nil, nil
+	in := make([]Value, len(operands))
+	for i, v := range operands {
+		in[i] = m.Apart.Into(v)
+	}
+	b.attrs, b.extra = attrs, extra
+	b.Mark(m.Apart.Mark)
+	vs := b.opN(op, in, regions, results)
+	b.Mark(nil)
+	for i, v := range vs {
+		vs[i] = m.Apart.OutOf(v)
 	}
 	return vs
 }

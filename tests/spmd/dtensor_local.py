@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -11,6 +13,10 @@ from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distrib
 from torch.distributed.tensor.experimental import local_map
 from torch.distributed.tensor.placement_types import _StridedShard
 from whole import same
+
+import torch_go_xla
+from torch_go_xla import debug
+from torch_go_xla._backend import spmd
 
 
 def three() -> DeviceMesh:
@@ -122,6 +128,41 @@ class TestLocal:
     def test_uneven_shards_have_no_local_tensor(self, mesh):
         with pytest.raises(NotImplementedError, match="not alike on all devices"):
             distribute_tensor(torch.ones(10), mesh, [Shard(0)]).to_local()
+
+    def test_a_part_of_the_mesh(self, mesh_2d):
+        """What is local to the ranks of a part of the mesh lies along the rest of it as before."""
+        x = torch.randn(4, 6, 16)
+        batch = x.to("xla")
+        spmd.annotate_(batch, "{devices=[2,1,1,4]<=[8] last_tile_dim_replicate}")
+        tp = mesh_2d["tp"]
+        d = DTensor.from_local(batch, tp, [Replicate()]).redistribute(placements=[Shard(2)])
+
+        def divided(x: torch.Tensor) -> torch.Tensor:
+            late = torch.arange(6, device=x.device)[:, None] > 4
+            y = F.gelu(x).masked_fill(late, 0.5) + x.softmax(1).cumsum(1) + x.sort(1).values
+            return F.layer_norm(y @ x.mT @ x, (4,)) + F.max_pool1d(x, 1)
+
+        def undivided(x: torch.Tensor) -> torch.Tensor:
+            return x.topk(6, dim=1).values + torch.fft.fft(x, dim=1).abs() + x.asinh() + 1
+
+        def step(f: Callable[[torch.Tensor], torch.Tensor]) -> DTensor:
+            return DTensor.from_local(f(d.to_local()), tp, [Shard(2)])
+
+        for f, gathered in ((divided, False), (undivided, True)):
+            assert bool(debug.collectives(lambda f=f: step(f)._local_tensor)) == gathered
+            expected = torch.cat([f(part) for part in x.chunk(4, 2)], 2)
+            same(step(f), expected, rtol=1e-4, atol=1e-4)
+        kept = d.to_local() * 2
+        torch_go_xla.sync()
+        same(DTensor.from_local(kept + 1, tp, [Shard(2)]), x * 2 + 1)
+
+    def test_parts_of_the_mesh_do_not_mix(self, mesh_2d):
+        x = torch.randn(8, 8)
+        a, b = (distribute_tensor(x, mesh_2d[name], [Shard(0)]).to_local() for name in ("dp", "tp"))
+        with pytest.raises(RuntimeError, match="are local to"):
+            (a[:2] + b).cpu()
+        with pytest.raises(NotImplementedError, match="sums alone"):
+            spmd.all_gather(b, 0, [list(range(8))]).cpu()
 
     def test_local_map(self, mesh):
         x, w = torch.randn(8, 4), torch.randn(4, 3)

@@ -318,6 +318,40 @@ def bytes_per_device(model: nn.Module) -> int:
     return max(held.values())
 
 
+def plain_plan(model: Llama, tp: DeviceMesh) -> Llama:
+    """Parallelize without sequence parallelism: between the blocks there are plain tensors."""
+    output = ColwiseParallel(output_layouts=Replicate())
+    parallelize_module(model, tp, {"tok_embeddings": RowwiseParallel(input_layouts=Replicate()), "output": output})
+    columns = ("attention.wq", "attention.wk", "attention.wv", "feed_forward.w1", "feed_forward.w3")
+    rows = ("attention.wo", "feed_forward.w2")
+    for layer in model.layers:
+        layer.attention.heads //= tp.size()
+        plan = {**{name: ColwiseParallel() for name in columns}, **{name: RowwiseParallel() for name in rows}}
+        parallelize_module(layer, tp, plan)
+    return model
+
+
+def test_parallel_over_a_part_of_the_mesh(mesh_2d):
+    """Tensor parallelism over tp leaves the batch as it lies over dp: what crosses dp are sums of gradients alone."""
+    torch.manual_seed(0)
+    ref = Llama(layers=1)
+    model = plain_plan(copy.deepcopy(ref).to("xla"), mesh_2d["tp"])
+    theirs, ours = (torch.optim.SGD(m.parameters(), lr=0.1) for m in (ref, model))
+    for _ in range(2):
+        tokens = torch.randint(64, (4, 16))
+        expected = language_step(ref, theirs, tokens)
+        batch = tokens.to("xla")
+        spmd.annotate_(batch, "{devices=[2,1,4]<=[8] last_tile_dim_replicate}")
+        assert_equal(language_step(model, ours, batch), expected)
+    assert_same_parameters(model, ref)
+    with torch.no_grad():  # one sum of the embeddings, two a layer
+        exchanged = debug.collectives(lambda: model(batch))
+        assert Counter((c.kind, len(c.groups[0])) for c in exchanged) == {("all-reduce", 4): 1 + 2}
+    exchanged = debug.collectives(lambda: language_step(model, ours, batch))
+    assert {c.kind for c in exchanged} == {"all-reduce"}
+    assert len([c for c in exchanged if len(c.groups[0]) == 2]) == 2  # the number of tokens; the loss and the gradients
+
+
 class LocalAttention(Attention):
     """Attention on the heads and the part of the batch that a device has, as shard_map would run it."""
 

@@ -10,7 +10,7 @@ import torch
 from .op_sharding import OpSharding
 
 
-def _annotate(self: torch.Tensor, sharding: str) -> torch.Tensor:
+def _annotate(self: torch.Tensor, sharding: str, open: bool = False) -> torch.Tensor:
     return torch.empty_like(self)
 
 
@@ -22,12 +22,12 @@ def _tensordot(self: torch.Tensor, other: torch.Tensor, dims_self: Sequence[int]
     return torch.tensordot(self, other, (list(dims_self), list(dims_other)))
 
 
-def _full_to_shard(self: torch.Tensor, sharding: str) -> torch.Tensor:
+def _full_to_shard(self: torch.Tensor, sharding: str, manual: str = "") -> torch.Tensor:
     tiles = OpSharding.parse(sharding).tiles or (1,) * self.dim()
     return self.new_empty([n // tile for n, tile in zip(self.shape, tiles, strict=False)])
 
 
-def _shard_to_full(self: torch.Tensor, sharding: str, size: Sequence[int]) -> torch.Tensor:
+def _shard_to_full(self: torch.Tensor, sharding: str, size: Sequence[int], manual: str = "") -> torch.Tensor:
     return self.new_empty(size)
 
 

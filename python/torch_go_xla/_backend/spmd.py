@@ -5,6 +5,8 @@ A tensor has one value, the global one. Its *sharding*, a text in GSPMD's form, 
     {replicated}                       every device holds all of it
     {devices=[2,4]<=[8]}               2 x 4 tiles, one a device
     {devices=[2,1,4]<=[8] last_tile_dim_replicate}   2 tiles, each on 4 devices
+    {manual}                         every device holds a value of its own
+    {manual devices=[4,2]0,4,1,5,2,6,3,7}   4 values, each divided between 2 devices as XLA likes
 
 XLA partitions the programs and inserts what communication they need; results whose sharding nobody states get the one
 that the compiler finds best. This module is what `torch_go_xla.distributed` builds on.
@@ -63,21 +65,22 @@ def num_devices() -> int:
 
 class _Annotate(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, t: torch.Tensor, sharding: str) -> torch.Tensor:
-        return _ops.annotate(t, sharding)  # type: ignore[no-any-return]
+    def forward(ctx: Any, t: torch.Tensor, sharding: str, open: bool) -> torch.Tensor:
+        return _ops.annotate(t, sharding, open)  # type: ignore[no-any-return]
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        return grads[0], None
+        return grads[0], None, None
 
 
-def annotate(t: torch.Tensor, sharding: str) -> torch.Tensor:
+def annotate(t: torch.Tensor, sharding: str, open: bool = False) -> torch.Tensor:
     """Return the value of a tensor with a sharding; gradients pass through.
 
+    ``open``: XLA may divide the value further, between the devices that hold the same part.
     ValueError for a sharding that cannot be read, names more or fewer devices than there are, or has another number of
     dimensions; RuntimeError without SPMD.
     """
-    return _Annotate.apply(_checked(t), sharding)  # type: ignore[no-any-return]
+    return _Annotate.apply(_checked(t), sharding, open)  # type: ignore[no-any-return]
 
 
 def annotate_(t: torch.Tensor, sharding: str) -> None:
@@ -178,23 +181,31 @@ def set_shards_(t: torch.Tensor, local: Sequence[torch.Tensor]) -> None:
 #
 # A manual tensor has a value of its own on each device, and the sizes of that. What is computed of one is one too;
 # other tensors that take part have the same value on every device. Reading a manual tensor gives device 0's value.
+#
+# With `manual`, a manual sharding of groups of devices, there is a value for each group: how its devices divide it is
+# up to XLA, as for tensors that are not manual. Among such values, `all_reduce` is the only collective. Values of
+# different groups do not meet: RuntimeError at the sync.
+
+PER_DEVICE = "{manual}"
 
 
-def full_to_shard(t: torch.Tensor, sharding: str) -> torch.Tensor:
+def full_to_shard(t: torch.Tensor, sharding: str, manual: str = PER_DEVICE) -> torch.Tensor:
     """Return a manual tensor whose value on each device is the part of t that the device holds with a sharding.
 
-    ValueError if the sharding does not divide the sizes into equal parts, or if t is manual.
+    ValueError if the sharding does not divide the sizes into equal parts, or gives the devices of a group different
+    ones, or if t is manual.
     """
-    return _ops.full_to_shard(_checked(t), sharding)  # type: ignore[no-any-return]
+    return _ops.full_to_shard(_checked(t), sharding, manual)  # type: ignore[no-any-return]
 
 
-def shard_to_full(t: torch.Tensor, sharding: str, size: Sequence[int]) -> torch.Tensor:
+def shard_to_full(t: torch.Tensor, sharding: str, size: Sequence[int], manual: str = PER_DEVICE) -> torch.Tensor:
     """Return the tensor of some sizes whose parts, with a sharding, are the values of t on the devices.
 
     A tensor that is not manual stands for the same part on every device. Where several devices hold the same part,
-    their values must agree. ValueError if the sizes of t are not those of the parts.
+    their values must agree. ValueError if the sizes of t are not those of the parts, or if the sharding gives the
+    devices of a group different parts.
     """
-    return _ops.shard_to_full(_checked(t), sharding, tuple(size))  # type: ignore[no-any-return]
+    return _ops.shard_to_full(_checked(t), sharding, tuple(size), manual)  # type: ignore[no-any-return]
 
 
 def is_traced(t: torch.Tensor) -> bool:
@@ -205,7 +216,9 @@ def is_traced(t: torch.Tensor) -> bool:
 def is_manual(t: torch.Tensor) -> bool:
     """Tell whether a tensor has a value of its own on each device; of a traced one that is not known: False."""
     core = native()
-    return is_xla(t) and not is_traced(t) and core.describe(core.fast.handle(t)).get("sharding") == "{manual}"
+    if not is_xla(t) or is_traced(t):
+        return False
+    return str(core.describe(core.fast.handle(t)).get("sharding", "")).startswith("{manual")
 
 
 def any_manual(tree: Any) -> bool:

@@ -44,7 +44,7 @@ def local_of(t: torch.Tensor, spec: DTensorSpec) -> torch.Tensor:
             f"to_local: the shards of a tensor of shape {tuple(spec.shape)} with placements {placements} on {mesh} "
             "are not alike on all devices; redistribute it first"
         )
-    return spmd.full_to_shard(t, text)
+    return spmd.full_to_shard(t, text, _layout.manual(mesh))
 
 
 def logical_of(t: torch.Tensor, spec: DTensorSpec) -> torch.Tensor:
@@ -76,7 +76,7 @@ def _gather(t: torch.Tensor, spec: DTensorSpec) -> torch.Tensor:
     text = _layout.sharding(mesh, placements, t.dim())
     if text is None:
         raise NotImplementedError(f"from_local: no tiling of {mesh} has the placements {placements}")
-    return spmd.shard_to_full(t, text, spec.shape)
+    return spmd.shard_to_full(t, text, spec.shape, _layout.manual(mesh))
 
 
 class ToLocal(torch.autograd.Function):

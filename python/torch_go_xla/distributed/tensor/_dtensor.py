@@ -64,8 +64,8 @@ def _layout_of(t: torch.Tensor, spec: DTensorSpec) -> str | None:
 
 def lay_out(t: torch.Tensor, spec: DTensorSpec) -> torch.Tensor:
     """Return a logical tensor with the layout of a spec; the same tensor where the layout is the compiler's choice."""
-    text = _layout_of(t, spec)
-    return t if text is None else spmd.annotate(t, text)
+    text, open = _layout_of(t, spec), _layout.is_part(spec.mesh)
+    return t if text is None or open and text == _layout.REPLICATED else spmd.annotate(t, text, open)
 
 
 def settle(t: torch.Tensor, spec: DTensorSpec) -> torch.Tensor:

@@ -43,6 +43,24 @@ def _mesh_dims(sizes: Sequence[int], placements: Sequence[Placement], dim: int) 
     return order
 
 
+def is_part(mesh: DeviceMesh) -> bool:
+    """Tell whether a mesh is one of several parallel ones in its root.
+
+    The dimensions of the root that it does not have are not its business: how tensors lie along them, XLA finds out.
+    """
+    return parallel_ranks(mesh).shape[0] > 1
+
+
+@functools.lru_cache(maxsize=4096)
+def manual(mesh: DeviceMesh) -> str:
+    """Return the manual sharding of tensors that are local to the ranks of a mesh."""
+    parallel = parallel_ranks(mesh)
+    if parallel.numel() != spmd.num_devices():
+        return spmd.PER_DEVICE
+    groups = parallel.flatten(1).T
+    return f"{{manual devices=[{groups.shape[0]},{groups.shape[1]}]{','.join(map(str, groups.flatten().tolist()))}}}"
+
+
 @functools.lru_cache(maxsize=4096)
 def sharding(mesh: DeviceMesh, placements: tuple[Placement, ...], ndim: int) -> str | None:
     """Return the HLO sharding of a tensor of ``ndim`` dimensions, or None where no tiling is that layout.
