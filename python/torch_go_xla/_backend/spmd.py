@@ -129,26 +129,34 @@ def _state(t: torch.Tensor) -> dict[str, Any] | None:
 
 def shards(t: torch.Tensor) -> list[Shard]:
     """Return what each device of this process holds of a tensor, after a sync; RuntimeError without SPMD."""
-    t = resolved(_checked(t).detach())
-    if _state(t) is None:
-        t = t.clone(memory_format=torch.contiguous_format)
+    t = dense(t)
     core = native()
     handle = core.fast.handle(t)
-    found = core.shards(handle)
     result = []
-    for s in found:
-        index = tuple(slice(a, a + n) for a, n in zip(s["start"], s["size"], strict=True))
+    for s in core.shards(handle):
         data = torch.empty(s["size"], dtype=t.dtype)
         if data.numel():
             core.fetch_shard(handle, s["device"], data.data_ptr())
-        result.append(Shard(s["device"], index, s["replica"], data))
+        result.append(Shard(s["device"], _index(s), s["replica"], data))
     return result
 
 
-def regions(t: torch.Tensor) -> list[tuple[slice, ...]]:
-    """Return the part of a tensor, marked with a sharding, that each device of this process holds, without a sync."""
-    found = native().shards(native().fast.handle(_checked(t).detach()), wait=False)
-    return [tuple(slice(a, a + n) for a, n in zip(s["start"], s["size"], strict=True)) for s in found]
+def dense(t: torch.Tensor) -> torch.Tensor:
+    """Return a tensor that is all of its storage, as it stands: the same tensor, or a copy of a view."""
+    t = resolved(_checked(t))
+    return t if _state(t.detach()) is not None else t.clone(memory_format=torch.contiguous_format)
+
+
+def _index(shard: dict[str, Any]) -> tuple[slice, ...]:
+    return tuple(slice(a, a + n) for a, n in zip(shard["start"], shard["size"], strict=True))
+
+
+def regions(t: torch.Tensor, wait: bool = False) -> list[tuple[slice, ...]]:
+    """Return the part of a tensor that each device of this process holds; with ``wait`` its value is computed first.
+
+    Without, there is no sync if the tensor is marked with a sharding. A view must be made `dense` before.
+    """
+    return [_index(s) for s in native().shards(native().fast.handle(_checked(t).detach()), wait=wait)]
 
 
 def bytes_held(t: torch.Tensor) -> list[int]:

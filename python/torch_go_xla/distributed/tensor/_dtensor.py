@@ -18,10 +18,9 @@ from torch.distributed.tensor.placement_types import Placement, Replicate
 from torch.utils._python_dispatch import return_and_correct_aliasing
 from torch.utils._pytree import tree_map_only
 
-from ... import _job
 from ..._backend import spmd
 from ..._backend.storage import is_saved_as_cpu
-from . import _layout
+from . import _checkpoint, _layout
 
 aten = torch.ops.aten
 _aliased: Any = return_and_correct_aliasing
@@ -80,6 +79,8 @@ def settle(t: torch.Tensor, spec: DTensorSpec) -> torch.Tensor:
 
 class XlaDTensor(DTensor):
     """A DTensor over the devices of this process. ``_local_tensor`` is the logical tensor."""
+
+    _parts: _checkpoint.Outgoing | _checkpoint.Incoming  # while torch.distributed.checkpoint saves or loads it
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
@@ -151,26 +152,20 @@ class XlaDTensor(DTensor):
         spec = DTensorSpec(inner_tensors["device_mesh"], placements, tensor_meta=meta, shard_order=order)
         return XlaDTensor(inner_tensors["_local_tensor"], spec, requires_grad=requires_grad)
 
-    # torch.distributed.checkpoint: this process reads and writes all of the tensor.
+    # torch.distributed.checkpoint: this process reads and writes what its devices hold.
 
     def __create_write_items__(self, fqn: str, object: Any) -> list[Any]:
-        from torch.distributed.checkpoint.planner_helpers import _create_write_item_for_tensor
-
         self._raise_if_contains_partial_placements()
-        if _job.current().world_size > 1:
-            raise NotImplementedError(
-                "torch.distributed.checkpoint cannot write a tensor that lies on the devices of several processes; "
-                "xm.save can"
-            )
-        return [_create_write_item_for_tensor(fqn, self._local_tensor)]
+        self._parts = _checkpoint.Outgoing(self._local_tensor)
+        return self._parts.write_items(fqn)
 
     def __create_chunk_list__(self) -> list[ChunkStorageMetadata]:
         self._raise_if_contains_partial_placements()
-        return [ChunkStorageMetadata(offsets=torch.Size([0] * self.dim()), sizes=self.shape)]
+        self._parts = _checkpoint.Incoming(self._local_tensor)
+        return self._parts.chunks()
 
     def __get_tensor_shard__(self, index: MetadataIndex) -> torch.Tensor:
-        self._raise_if_contains_partial_placements()
-        return self._local_tensor
+        return self._parts[index.offset or torch.Size([0] * self.dim())]
 
 
 def rebuild(
