@@ -253,5 +253,5 @@ INSTRUCTIONS: dict[str, Function] = {
     "across": _across,
     "sync": lambda m: m.sync(),
     "sync_some": lambda m, x: m.sync_some(x),
-    "read": _plain(lambda x: x.cpu()),
+    "read": _plain(lambda x: x.detach().cpu()),
 }
