@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -25,12 +26,15 @@ class ThisPython(AsyncKernelManager):
         return KernelSpec(argv=argv, display_name="Python", language="python")
 
 
-@pytest.fixture(scope="module")
-def outputs() -> list[dict]:
-    """Run the notebook; return what its cells put out."""
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
+def run(notebook: nbformat.NotebookNode) -> list[dict]:
+    """Run a notebook; return what its cells put out."""
     NotebookClient(notebook, timeout=300, kernel_manager_class=ThisPython).execute()
     return [output for cell in notebook.cells for output in cell.get("outputs", [])]
+
+
+@pytest.fixture(scope="module")
+def outputs() -> list[dict]:
+    return run(nbformat.read(NOTEBOOK, as_version=4))
 
 
 @pytest.mark.slow
@@ -43,6 +47,33 @@ def test_it_runs_and_shows_what_it_says(outputs: list[dict]) -> None:
     assert len(pictures) == 2
     assert all(picture.startswith("<svg") for picture in pictures)
     assert not [o for o in outputs if o["output_type"] == "error" or o.get("name") == "stderr"]
+
+
+SHARDINGS = """
+import torch, torch_go_xla
+import torch_go_xla.distributed.spmd as xs
+from torch_go_xla import debug
+from torch_go_xla.distributed.spmd.debugging import visualize_sharding, visualize_tensor_sharding
+torch_go_xla.runtime.use_spmd()
+model = torch.nn.Linear(4, 8, bias=False).to("xla")
+xs.mark_sharding(model.weight, xs.Mesh(range(4), (2, 2), ("x", "y")), ("x", "y"))
+visualize_tensor_sharding(model.weight, use_color=False)
+visualize_sharding("{devices=[1,4]0,1,2,3}", use_color=False)
+print(debug.placements(model))
+"""
+
+
+@pytest.mark.slow
+def test_shardings_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CPU_NUM_DEVICES", "4")
+    cell = nbformat.v4.new_code_cell(SHARDINGS)
+    shown = run(nbformat.v4.new_notebook(cells=[cell]))
+    assert not [o for o in shown if o["output_type"] == "error" or o.get("name") == "stderr"]
+    text = "".join(o.get("text", "") + o.get("data", {}).get("text/plain", "") for o in shown)
+    text = re.sub(r"\x1b\[[\d;]*m", "", text)  # rich colors the numbers
+    for device in range(4):
+        assert text.count(f"CPU {device}") == 2, text
+    assert "weight" in text and "32" in text and "devices=[2,2]" in text, text
 
 
 def test_it_is_kept_without_outputs() -> None:

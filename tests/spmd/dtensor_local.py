@@ -126,8 +126,11 @@ class TestLocal:
             DTensor.from_local(torch.ones(2), mesh, [Shard(0)], shape=torch.Size([10]), stride=(1,))
 
     def test_uneven_shards_have_no_local_tensor(self, mesh):
-        with pytest.raises(NotImplementedError, match="not alike on all devices"):
-            distribute_tensor(torch.ones(10), mesh, [Shard(0)]).to_local()
+        d = distribute_tensor(torch.ones(2, 10), mesh, [Shard(1)])
+        said = r"shape \(2, 10\).*dimension 1 of size 10 does not divide into 8 equal parts.*Pad the dimension to 16"
+        with pytest.raises(NotImplementedError, match=said):
+            d.to_local()
+        assert d.redistribute(placements=[Replicate()]).to_local().shape == (2, 10)
 
     def test_a_part_of_the_mesh(self, mesh_2d):
         """What is local to the ranks of a part of the mesh lies along the rest of it as before."""

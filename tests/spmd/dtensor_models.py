@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_module, distribute_tensor
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
@@ -350,6 +351,53 @@ def test_parallel_over_a_part_of_the_mesh(mesh_2d):
     exchanged = debug.collectives(lambda: language_step(model, ours, batch))
     assert {c.kind for c in exchanged} == {"all-reduce"}
     assert len([c for c in exchanged if len(c.groups[0]) == 2]) == 2  # the number of tokens; the loss and the gradients
+
+
+class TestFullyShard:
+    def test_trains_as_unsharded(self, mesh):
+        torch.manual_seed(0)
+        ref = nn.Sequential(Block(), Block())
+        model = copy.deepcopy(ref).to("xla")
+        fully_shard(model[0], mesh=mesh)
+        fully_shard(model, mesh=mesh)
+        assert isinstance(model[0], FSDPModule) and list(model.state_dict()) == list(ref.state_dict())
+        theirs, ours = (torch.optim.SGD(m.parameters(), lr=0.1) for m in (ref, model))
+
+        def step(model: nn.Module, optimizer: torch.optim.Optimizer, x: torch.Tensor) -> torch.Tensor:
+            optimizer.zero_grad()
+            loss = (model(x) - 1).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        for _ in range(3):
+            x = torch.randn(16, 32)
+            batch = x.to("xla")
+            spmd.annotate_(batch, "{devices=[8,1]<=[8]}")
+            assert_equal(step(model, ours, batch), step(ref, theirs, x))
+        assert_same_parameters(model, ref)
+        assert {p.placements for p in model.parameters()} == {(Shard(0),)}
+        assert {p.grad.placements for p in model.parameters()} == {(Shard(0),)}
+        assert bytes_per_device(model) == sum(p.numel() * 4 for p in ref.parameters()) / 8
+        gathered = [c for c in debug.collectives(lambda: step(model, ours, batch)) if c.kind == "all-gather"]
+        shapes = {shape for c in gathered for shape in c.shapes}
+        assert "f32[128,32]" in shapes and "f32[16,32]" not in shapes, shapes  # weights, not the batch
+
+    def test_precision_and_errors(self, mesh, mesh_2d):
+        half = MixedPrecisionPolicy(param_dtype=torch.bfloat16, output_dtype=torch.float32)
+        model = fully_shard(Block().to("xla"), mesh=mesh_2d, mp_policy=half)
+        assert model.in_proj.weight.placements == (Replicate(), Shard(0))
+        y = model(torch.randn(16, 32, device="xla"))
+        y.sum().backward()
+        assert y.dtype == model.in_proj.weight.dtype == model.in_proj.weight.grad.dtype == torch.float32
+        for options, said in (
+            ({"offload_policy": CPUOffloadPolicy()}, "no offload policy"),
+            ({"mp_policy": MixedPrecisionPolicy(reduce_dtype=torch.float32)}, "in the type of the parameters"),
+        ):
+            with pytest.raises(NotImplementedError, match=said):
+                fully_shard(Block().to("xla"), mesh=mesh, **options)
+        with pytest.raises(NotImplementedError, match="not distributed yet"):
+            fully_shard(by_plan(Block().to("xla"), mesh_2d["tp"]), mesh=mesh_2d["dp"])
 
 
 class LocalAttention(Attention):

@@ -37,13 +37,17 @@ def local_of(t: torch.Tensor, spec: DTensorSpec) -> torch.Tensor:
             t = t / mesh.size(i)
     if _is_replicated(mesh, placements):
         return t.view_as(t)
-    shape = _layout.local_shape(mesh, placements, spec.shape)
-    text = _layout.sharding(mesh, placements, t.dim())
-    if shape is None or text is None:
+    if (uneven := _layout.uneven_dim(mesh, placements, spec.shape)) is not None:
+        dim, parts = uneven
         raise NotImplementedError(
-            f"to_local: the shards of a tensor of shape {tuple(spec.shape)} with placements {placements} on {mesh} "
-            "are not alike on all devices; redistribute it first"
+            f"to_local: the shards of a tensor of shape {tuple(spec.shape)} with placements {placements} on {mesh} are "
+            f"not alike on all devices: dimension {dim} of size {spec.shape[dim]} does not divide into {parts} equal "
+            "parts, and one program computes with local tensors of one shape on all devices. Pad the dimension to "
+            f"{-(-spec.shape[dim] // parts) * parts}, or redistribute() to Replicate() or to a dimension that divides"
         )
+    text = _layout.sharding(mesh, placements, t.dim())
+    if text is None:
+        raise NotImplementedError(f"to_local: no tiling of {mesh} has the placements {placements}; redistribute first")
     return spmd.full_to_shard(t, text, _layout.manual(mesh))
 
 

@@ -18,7 +18,7 @@ from torch.distributed.tensor._utils import assert_no_mixed_partial_types
 from torch.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard, _StridedShard
 from torch.optim.optimizer import _foreach_supported_types
 
-from . import _autograd, _loss  # noqa: F401 (_loss enters its handlers)
+from . import _autograd, _fully_shard, _loss  # noqa: F401 (_loss enters its handlers)
 from ._dtensor import XlaDTensor, make_spec, settle
 from ._mesh import XlaDeviceMesh, as_any_device
 
@@ -182,6 +182,7 @@ def install() -> None:
         return helper(init_op, size, mesh, placements, **options)
 
     api._dtensor_init_helper = init_helper
+    _fully_shard.install()
     if XlaDTensor not in _foreach_supported_types:
         _foreach_supported_types.append(XlaDTensor)
     # distribute_tensor and distribute_module import these two of torch_xla for an xla mesh.

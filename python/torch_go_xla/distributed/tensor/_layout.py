@@ -99,6 +99,15 @@ def groups(mesh: DeviceMesh, mesh_dim: int) -> list[list[int]]:
     return lines + [others[i : i + size] for i in range(0, len(others), size)]
 
 
+def uneven_dim(mesh: DeviceMesh, placements: Sequence[Placement], shape: Sequence[int]) -> tuple[int, int] | None:
+    """Return the first dimension that does not divide into equal shards, and their number."""
+    for d, size in enumerate(shape):
+        parts = math.prod(mesh.size(i) for i, p in enumerate(placements) if shard_dim(p) == d)
+        if size % parts:
+            return d, parts
+    return None
+
+
 def local_shape(mesh: DeviceMesh, placements: Sequence[Placement], shape: Sequence[int]) -> list[int] | None:
     """Return the shape of every device's shard; None where devices have shards of different shapes."""
     sizes = list(shape)
