@@ -110,6 +110,9 @@ func (l *Lowering) rolled(x value, dim int64, n ir.ID) value {
 	if l.Graph.At(n).Flags&ir.Param == 0 {
 		shift, _ := l.Graph.Number(n)
 		at := ((-shift.I)%size + size) % size
+		if at == 0 {
+			return x
+		}
 		return b.Concatenate(dim, b.SliceDim(x, dim, at, size, 1), b.SliceDim(x, dim, 0, at, 1))
 	}
 	at := b.Remainder(b.Negate(l.value(n, dtype.I64)), b.Scalar(dtype.I64, stablehlo.Int(size)))
