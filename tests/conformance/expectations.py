@@ -49,6 +49,7 @@ _WIDER: list[tuple[str, tuple[float, float], tuple[float, float], str]] = [
     ("nn_functional_conv_transpose3d", (2e-4, 2e-4), (1e-7, 1e-7), _ORDER),
     ("torch_ops_aten__scaled_dot_product_flash_attention_for_cpu", (1e-4, 5e-5), (1e-7, 1e-7), _ORDER),
     ("cov", (1e-5, 2e-5), (1e-7, 1e-7), _ORDER),
+    ("_foreach_mm", (1e-5, 5e-5), (1e-7, 1e-7), _ORDER),
     ("fft_*", (1e-5, 5e-5), (1e-7, 1e-7), _ORDER),
     ("nn_functional_linear_cross_entropy*", (1e-4, 3e-2), (1e-7, 1e-7), _ORDER),
     ("*pow*", (2e-5, 1e-5), (1e-7, 1e-7), "computed in float64: the CPU's complex64 result is some units off"),
