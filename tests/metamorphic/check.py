@@ -29,7 +29,7 @@ from machine import Machine, uses
 
 REGRESSIONS = Path(__file__).parent / "regressions"
 BATCH = 50
-STORED = 10 * BATCH  # programs whose compilations are in a folder at a time
+STORED = 10 * BATCH  # programs after which the second process has its turn
 # Two devices, and a compiler that makes slow programs fast: there are many, and they are small.
 ENVIRONMENT = {
     "CPU_NUM_DEVICES": "2",
@@ -303,8 +303,6 @@ def main() -> int:
                 command = [sys.executable, __file__, "--stored", "--first", str(first), "--count", str(count)]
                 here = subprocess.run(command, env=os.environ | {"XLA_PERSISTENT_CACHE_READ_ONLY": "1"}).returncode
             failed += here
-            for file in Path(folder).iterdir():
-                file.unlink()
             print(
                 f"{first + count - options.first} programs, {failed} failed, {time.monotonic() - start:.0f} s",
                 flush=True,
