@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import torch
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor.placement_types import Partial, Placement, Shard, _StridedShard
+from torch.utils._python_dispatch import _disable_current_modes
 
 from ..._backend import spmd
 from ._mesh import parallel_ranks
@@ -43,6 +45,22 @@ def _mesh_dims(sizes: Sequence[int], placements: Sequence[Placement], dim: int) 
     return order
 
 
+_Layout = TypeVar("_Layout")
+
+
+def _of_a_mesh(compute: Callable[..., _Layout]) -> Callable[..., _Layout]:
+    """Return a function that computes once with the ranks of a mesh, also where torch.compile traces without values."""
+
+    @functools.lru_cache(maxsize=4096)
+    @functools.wraps(compute)
+    def computed(*args: Any) -> _Layout:
+        with _disable_current_modes():
+            return compute(*args)
+
+    return computed
+
+
+@_of_a_mesh
 def is_part(mesh: DeviceMesh) -> bool:
     """Tell whether a mesh is one of several parallel ones in its root.
 
@@ -51,7 +69,7 @@ def is_part(mesh: DeviceMesh) -> bool:
     return parallel_ranks(mesh).shape[0] > 1
 
 
-@functools.lru_cache(maxsize=4096)
+@_of_a_mesh
 def manual(mesh: DeviceMesh) -> str:
     """Return the manual sharding of tensors that are local to the ranks of a mesh."""
     parallel = parallel_ranks(mesh)
@@ -61,7 +79,7 @@ def manual(mesh: DeviceMesh) -> str:
     return f"{{manual devices=[{groups.shape[0]},{groups.shape[1]}]{','.join(map(str, groups.flatten().tolist()))}}}"
 
 
-@functools.lru_cache(maxsize=4096)
+@_of_a_mesh
 def sharding(mesh: DeviceMesh, placements: tuple[Placement, ...], ndim: int) -> str | None:
     """Return the HLO sharding of a tensor of ``ndim`` dimensions, or None where no tiling is that layout.
 
@@ -89,6 +107,7 @@ def sharding(mesh: DeviceMesh, placements: tuple[Placement, ...], ndim: int) -> 
     return f"{{{text} last_tile_dim_replicate}}" if replicas > 1 else f"{{{text}}}"
 
 
+@_of_a_mesh
 def groups(mesh: DeviceMesh, mesh_dim: int) -> list[list[int]]:
     """Return the ranks that differ in a mesh dimension alone, group by group, over all devices' parallels."""
     parallel = parallel_ranks(mesh)
