@@ -104,6 +104,10 @@ _KNOWN: list[tuple[str, str, str, str, str]] = [
     ("mode", "*", "*", "some", _TIES),
     ("resize_", "edge", "*", "some", _UNDEFINED),
     ("matrix_exp", "backward", "*float16", "some", "some of the CPU's own gradients are not finite in half types"),
+    ("cov", "backward", "complex64", "some", _ORDER),
+    ("logcumsumexp", "backward", "complex64", "some", _ILL),
+    ("renorm", "backward", "complex64", "some", "torch looks for a maximum of doubles among singles: the CPU's is NaN"),
+    ("_foreach_norm", "backward", "complex64", "some", "equal magnitudes share a gradient: the last bit decides"),
     ("nextafter", "backward", "bfloat16", "some", "XLA:CPU takes numbers below the normal ones for zero"),
     ("nn_functional_linear_cross_entropy_chunked_*", "*", "*float16", "some", "torch accumulates by the device"),
 ]
