@@ -167,7 +167,10 @@ static int read_result(PyObject *spec, result *to) {
     return -1;
   }
   to->sizes = PyMem_Calloc((size_t)to->ndim * 2 + 1, sizeof *to->sizes);
-  if (to->sizes == NULL) return PyErr_NoMemory() ? -1 : -1;
+  if (to->sizes == NULL) {
+    PyErr_NoMemory();
+    return -1;
+  }
   to->strides = to->sizes + to->ndim;
   for (int64_t i = 0; i < to->ndim; i++) {
     to->sizes[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(sizes, i));

@@ -34,6 +34,7 @@ class _Group:
 
     def __init__(self, params: Sequence[nn.Parameter], modules: Sequence[nn.Module], dtype: torch.dtype | None) -> None:
         self._dtype = dtype
+        self._sharded: list[Any] = []
         mine = set(params)
         self._slots = [
             (part, name)
@@ -54,7 +55,7 @@ class _Group:
 
     def unshard(self, module: nn.Module, args: Any) -> None:
         """Let the modules see the whole parameters."""
-        self._sharded: list[Any] = [part._parameters[name] for part, name in self._slots]
+        self._sharded = [part._parameters[name] for part, name in self._slots]
         whole = {p: p.full_tensor().to(self._dtype or p.dtype) for p in dict.fromkeys(self._sharded)}
         for (part, name), p in zip(self._slots, self._sharded, strict=True):
             part._parameters[name] = whole[p]
