@@ -30,6 +30,7 @@ type programKey struct {
 	dev       int32
 	precision stablehlo.Precision
 	locations bool
+	shardy    bool
 	donate    bool
 }
 
@@ -42,7 +43,8 @@ type program struct {
 	packs   []dtype.DType
 	results []*shape.Shape
 	donors  []int32
-	open    []bool // see lower.Program
+	open    []bool // see lower.Program, as for shardy
+	shardy  bool
 	// joint says that the processes of a job run the program together: as replicas, see lower.Program, or as
 	// partitions.
 	joint    bool
@@ -76,7 +78,7 @@ var (
 
 func newProgram(key programKey, dev *runtime.Device, lp *lower.Program, nodes int, in *cache.Cache[programKey, *program]) *program {
 	p := &program{key: key, dev: dev, module: lp.Module, packs: lp.Packs, results: lp.Results,
-		donors: lp.Donors, open: lp.Open, joint: lp.Replicas && dev.Replicas() != nil || dev.Spans(), nodes: nodes,
+		donors: lp.Donors, open: lp.Open, shardy: lp.Shardy, joint: lp.Replicas && dev.Replicas() != nil || dev.Spans(), nodes: nodes,
 		recorded: profile.Number(), cache: in}
 	p.refs.Store(1)
 	return p
@@ -108,7 +110,7 @@ func (p *program) compile() {
 	}
 	start, span := time.Now(), profile.Begin().Of(p.recorded)
 	uncached.Add(1)
-	p.exe, p.err = p.dev.Compile(p.module, p.params(), p.open, p.joint)
+	p.exe, p.err = p.dev.Compile(p.module, p.params(), runtime.Division{Open: p.open, Shardy: p.shardy, Replicas: p.joint})
 	compileTime.Since(start)
 	span.End(profile.Compile, int64(len(p.module)))
 	if p.err != nil {
@@ -162,7 +164,7 @@ func (c *cut) Compile(results []int) (x *runtime.Executable, err error) {
 	}()
 	args, _ := c.Need(results)
 	uncached.Add(1)
-	return c.of.dev.Compile(c.Module(results), len(args), nil, false)
+	return c.of.dev.Compile(c.Module(results), len(args), runtime.Division{})
 }
 
 // settleShardings compiles the program and finds out how its results are sharded: that is part of the key

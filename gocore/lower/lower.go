@@ -33,6 +33,8 @@ type Options struct {
 	Locations bool
 	// Where gives the text of a source location; nil for none.
 	Where func(loc int32) string
+	// Shardy partitions the program where it can, not GSPMD.
+	Shardy bool
 	// Functions are those that control flow calls, by name.
 	Functions map[string]*stablehlo.Function
 }
@@ -52,6 +54,8 @@ type Program struct {
 	Replicas bool
 	// Open says for each result whether the compiler chooses its sharding; nil without SPMD.
 	Open []bool
+	// Shardy says which of XLA's partitioners the module is for.
+	Shardy bool
 }
 
 // Failure is why a node cannot be lowered.
@@ -105,7 +109,11 @@ func Lower(p *lazy.Plan, o Options) (*Program, error) {
 	for i, id := range p.Scalars {
 		w.order[id] = int64(i)
 	}
-	prog := &Program{Donors: w.declare()}
+	prog := &Program{Shardy: o.Shardy && w.shardable()}
+	if prog.Shardy {
+		ops.ForShardy(w.b, p.Trace.Partitions)
+	}
+	prog.Donors = w.declare()
 	l, err := w.nodes(o)
 	if err != nil {
 		return nil, err
@@ -136,6 +144,35 @@ func newLowering(p *lazy.Plan, name string) *lowering {
 		vals: make([]stablehlo.Value, g.Len()), order: make(map[ir.ID]int64, len(p.Scalars)),
 		args: make(map[argKey]stablehlo.Value), locals: make([]*sharding.Sharding, g.Len()),
 		marks: make(map[*sharding.Sharding]*stablehlo.Marking), entered: make(map[entry]stablehlo.Value)}
+}
+
+// shardable reports that Shardy can partition the program: no values are local to devices, and all shardings are in
+// terms of its mesh.
+func (w *lowering) shardable() bool {
+	t := w.plan.Trace
+	fits := func(id ir.ID, sh *sharding.Sharding) bool {
+		if sh == nil {
+			return true
+		}
+		_, ok := sh.Shardy(w.graph.Shape(id).Dims, nil)
+		return ok
+	}
+	for _, id := range w.plan.Nodes {
+		if w.graph.Manual(id) || t.Left(id) != nil || !fits(id, t.Annotated(id)) {
+			return false
+		}
+	}
+	for _, place := range w.plan.Params {
+		if leaf := t.Leaves[place]; !fits(leaf.ID, leaf.Buf.Sharding()) {
+			return false
+		}
+	}
+	for _, r := range w.plan.Roots {
+		if !fits(r.ID, r.Sharding) {
+			return false
+		}
+	}
+	return t.Partitions > 0
 }
 
 // nodes lowers all nodes of the plan.
@@ -189,7 +226,7 @@ func (w *lowering) parameter(s *shape.Shape, sh *sharding.Sharding, attrs []stab
 		return w.b.Reshape(ops.FullToShard(w.b, v, rows, sh), s.Dims)
 	}
 	// The annotation keeps it from being a result as it stands: the compiler would forget the sharding of both.
-	return ops.Annotated(w.b, w.b.Param(s, append(attrs, stablehlo.Sharding(sh.String()))...), sh)
+	return ops.Annotated(w.b, w.b.Param(s, append(attrs, ops.ShardingAttr(w.b, sh, s))...), sh)
 }
 
 // leave gives result i its sharding.
@@ -198,7 +235,7 @@ func (w *lowering) leave(v stablehlo.Value, i int, sh *sharding.Sharding) stable
 		rows, all := w.rows(v.Shape(), sh)
 		v, sh = ops.ShardToFull(w.b, w.b.Reshape(v, rows.Local(all.Dims)), rows, sh, all), rows
 	}
-	w.b.ResultAttrs(i, stablehlo.Sharding(sh.String()))
+	w.b.ResultAttrs(i, ops.ShardingAttr(w.b, sh, v.Shape()))
 	return v
 }
 
@@ -384,11 +421,12 @@ func (w *lowering) pack(d dtype.DType) stablehlo.Value {
 			return w.packed[i]
 		}
 	}
+	s := shape.Make(d, int64(len(w.plan.Scalars)))
 	var attrs []stablehlo.Attr
 	if w.plan.Trace.Partitions > 0 {
-		attrs = append(attrs, stablehlo.Sharding(sharding.Everywhere.String()))
+		attrs = append(attrs, ops.ShardingAttr(w.b, sharding.Everywhere, s))
 	}
-	v := w.b.Param(shape.Make(d, int64(len(w.plan.Scalars))), attrs...)
+	v := w.b.Param(s, attrs...)
 	w.packed[len(w.packs)] = v
 	w.packs = append(w.packs, d)
 	return v

@@ -366,6 +366,31 @@ func (l *Lowering) sharding(i int) *sharding.Sharding {
 	return s
 }
 
+// ForShardy makes a module one that Shardy partitions, over n devices.
+func ForShardy(b *stablehlo.Builder, n int) {
+	var axes []stablehlo.MeshAxis
+	for _, a := range sharding.Axes(n) {
+		axes = append(axes, stablehlo.MeshAxis{Name: a.Name, Size: a.Size})
+	}
+	b.Mesh("mesh", axes...)
+}
+
+// ShardingAttr is the sharding of a parameter or result of shape s.
+func ShardingAttr(b *stablehlo.Builder, sh *sharding.Sharding, s *shape.Shape) stablehlo.Attr {
+	if b.HasMesh() {
+		return stablehlo.ShardySharding(shardyText(b, sh, s, nil))
+	}
+	return stablehlo.Sharding(sh.HLO(s.Rank()))
+}
+
+func shardyText(b *stablehlo.Builder, sh *sharding.Sharding, s *shape.Shape, open []int64) string {
+	text, ok := sh.Shardy(s.Dims, open)
+	if !ok {
+		b.Failf("sharding", nil, "Shardy has no sharding %s of %s", sh, s)
+	}
+	return text
+}
+
 // Annotated is x with a sharding.
 func Annotated(b *stablehlo.Builder, x value, sh *sharding.Sharding) value {
 	return place(b, "Sharding", x, x.Shape(), sh, nil)
@@ -438,8 +463,11 @@ func undivided(sh *sharding.Sharding, s *shape.Shape) []int64 {
 	return dims
 }
 
-// place is a custom call of the partitioner's with a sharding. It may divide the dimensions open further.
+// place is a custom call of GSPMD's with a sharding, or Shardy's constraint. It may divide the dimensions open further.
 func place(b *stablehlo.Builder, target string, x value, out *shape.Shape, sh *sharding.Sharding, open []int64) value {
+	if b.HasMesh() {
+		return b.ShardingConstraint(x, shardyText(b, sh, out, open))
+	}
 	defer b.Mark(b.Mark(nil))
 	o := stablehlo.CustomCallOptions{Attrs: []stablehlo.Attr{stablehlo.Sharding(sh.HLO(out.Rank()))}}
 	if len(open) > 0 {

@@ -35,15 +35,20 @@ type Executable struct {
 	told      bool
 }
 
-// Compile compiles StableHLO text for a device. args is the number of its parameters; open says for each
-// result whether the compiler may choose its sharding, which matters with SPMD only; replicas says that
-// each process of the job runs a replica. It may take long.
-func (d *Device) Compile(module []byte, args int, open []bool, replicas bool) (*Executable, error) {
+// Division is how devices divide the work of a program.
+type Division struct {
+	Open     []bool // for each result, whether the compiler chooses its sharding; with SPMD only
+	Shardy   bool   // Shardy is the partitioner, not GSPMD; with SPMD only
+	Replicas bool   // each process of the job runs a replica
+}
+
+// Compile compiles StableHLO text for a device. args is the number of its parameters. It may take long.
+func (d *Device) Compile(module []byte, args int, by Division) (*Executable, error) {
 	opts := pjrt.CompileOptions{DeviceAssignment: d.ids}
 	switch {
 	case len(d.ids) > 1:
-		opts.NumPartitions, opts.UseSPMD, opts.PropagateToOutputs = len(d.ids), true, open
-	case replicas:
+		opts.NumPartitions, opts.UseSPMD, opts.PropagateToOutputs, opts.UseShardy = len(d.ids), true, by.Open, by.Shardy
+	case by.Replicas:
 		opts.NumReplicas, opts.DeviceAssignment = len(d.peers), d.peers
 	}
 	exe, err := d.client.Compile(module, "mlir", opts)
@@ -58,7 +63,7 @@ func (d *Device) Compile(module []byte, args int, open []bool, replicas bool) (*
 		untold(exe.Close())
 		return nil, err
 	}
-	return d.load(exe, args, replicas), nil
+	return d.load(exe, args, by.Replicas), nil
 }
 
 // room is the error of a program that needs more memory than the device has in all. Found out before it runs, it

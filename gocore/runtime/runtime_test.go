@@ -127,7 +127,7 @@ func (p *program) Executable() (*Executable, error) {
 		if p.gate != nil {
 			<-p.gate
 		}
-		p.exe, p.err = p.f.Compile([]byte(p.module), p.args, nil, false)
+		p.exe, p.err = p.f.Compile([]byte(p.module), p.args, Division{})
 		p.done.Store(true)
 	})
 	return p.exe, p.err

@@ -198,6 +198,9 @@ type mesh struct {
 // Mesh defines a Shardy mesh that ShardySharding attributes refer to as @name.
 func (b *Builder) Mesh(name string, axes ...MeshAxis) { b.meshes = append(b.meshes, mesh{name, axes}) }
 
+// HasMesh reports that a mesh is defined: shardings are Shardy's.
+func (b *Builder) HasMesh() bool { return len(b.meshes) > 0 }
+
 func (m mesh) append(out []byte) []byte {
 	out = append(out, "  sdy.mesh @"...)
 	out = appendSymbol(out, m.name)

@@ -33,7 +33,7 @@ var (
 // NewCut takes a module apart. ok is false for a program that other devices take part in, as they would not run
 // a part of it.
 func NewCut(module []byte) (c *Cut, ok bool) {
-	for _, word := range []string{"replica_groups", "source_target_pairs", "channel_handle", "mhlo.sharding"} {
+	for _, word := range []string{"replica_groups", "source_target_pairs", "channel_handle", "mhlo.sharding", "sdy.mesh"} {
 		if bytes.Contains(module, []byte(word)) {
 			return nil, false
 		}
