@@ -62,6 +62,7 @@ type Engine struct {
 	TakeDead     func(dst []uint64) int
 	torchKernels bool  // programs may call them
 	syncWaits    bool  // XLA_SYNC_WAIT
+	shardy       bool  // CONVERT_SHLO_TO_SHARDY
 	lost         error // set in a forked child: every call fails with it
 }
 
@@ -148,6 +149,7 @@ func (e *Engine) Open(s Settings) error {
 		}
 	}
 	e.syncWaits = config.On("XLA_SYNC_WAIT")
+	e.shardy = config.On("CONVERT_SHLO_TO_SHARDY")
 	e.use(client)
 	return nil
 }

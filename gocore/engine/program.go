@@ -30,7 +30,6 @@ type programKey struct {
 	dev       int32
 	precision stablehlo.Precision
 	locations bool
-	shardy    bool
 	donate    bool
 }
 

@@ -161,7 +161,7 @@ func (e *Engine) zerosOf(d *runtime.Device, s *shape.Shape, before zeros) (*runt
 // program finds the compiled program of the plan, or lowers one.
 func (e *Engine) program(d *runtime.Device) (*program, error) {
 	opts := e.options()
-	key := programKey{graph: e.plan.Key, dev: d.Index, precision: opts.Precision, locations: opts.Locations, shardy: opts.Shardy,
+	key := programKey{graph: e.plan.Key, dev: d.Index, precision: opts.Precision, locations: opts.Locations,
 		donate: config.On("XLA_ENABLE_PARAM_ALIASING")}
 	if p, ok := e.cache.Get(key); ok {
 		cachedCompile.Add(1)
@@ -198,7 +198,7 @@ func (e *Engine) program(d *runtime.Device) (*program, error) {
 }
 
 func (e *Engine) options() lower.Options {
-	return lower.Options{Precision: e.precision, TorchKernels: e.torchKernels, Functions: e.ctx.Functions, Shardy: config.On("CONVERT_SHLO_TO_SHARDY"),
+	return lower.Options{Precision: e.precision, TorchKernels: e.torchKernels, Functions: e.ctx.Functions, Shardy: e.shardy,
 		Locations: config.On("XLA_IR_DEBUG") || config.On("XLA_HLO_DEBUG"), Where: e.Where}
 }
 
