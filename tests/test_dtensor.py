@@ -32,7 +32,8 @@ def test_on_eight_devices(file: str) -> None:
 def test_shardy_divides_programs_alike(tmp_path: Path) -> None:
     programs = tmp_path / "programs.txt"
     run_on_eight_devices(
-        *[str(CASES / "dtensor_models.py"), "-k", "test_one_all_reduce or test_tutorial_trains"],
+        *[str(CASES / file) for file in ("dtensor_models.py", "dtensor_placement.py")],
+        *["-k", "test_one_all_reduce or test_tutorial_trains or test_uneven"],
         CONVERT_SHLO_TO_SHARDY="1",
         XLA_SAVE_TENSORS_FILE=str(programs),
         XLA_SAVE_TENSORS_FMT="hlo",

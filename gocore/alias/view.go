@@ -439,17 +439,24 @@ func (t *Trace) Left(id ir.ID) *sharding.Sharding {
 	return t.argument(id, 3)
 }
 
+// Annotation is the sharding that a node gives its operand, nil for other nodes, and whether the partitioner may
+// divide the value further.
+func (t *Trace) Annotation(id ir.ID) (sh *sharding.Sharding, open bool) {
+	if t.Graph.At(id).Op != ir.OpAnnotate {
+		return nil, false
+	}
+	var a ir.Args
+	a.Node(&t.Graph, id)
+	return t.argument(id, 1), a.Bool(2)
+}
+
 // Annotated is the sharding that a node gives its operand; nil for other nodes, and where the partitioner may divide
 // the value further.
 func (t *Trace) Annotated(id ir.ID) *sharding.Sharding {
-	if t.Graph.At(id).Op != ir.OpAnnotate {
-		return nil
+	if sh, open := t.Annotation(id); !open {
+		return sh
 	}
-	var a ir.Args
-	if a.Node(&t.Graph, id); a.Bool(2) {
-		return nil
-	}
-	return t.argument(id, 1)
+	return nil
 }
 
 // argument is a sharding among the attributes of a node; nil if it is none, which the node's shape rule refuses.

@@ -158,7 +158,7 @@ func (w *lowering) shardable() bool {
 		return ok
 	}
 	for _, id := range w.plan.Nodes {
-		if w.graph.Manual(id) || t.Left(id) != nil || !fits(id, t.Annotated(id)) {
+		if sh, _ := t.Annotation(id); w.graph.Manual(id) || t.Left(id) != nil || !fits(id, sh) {
 			return false
 		}
 	}

@@ -83,6 +83,10 @@ class TestDistributeTensor:
         same(d.relu() + 1, x.relu() + 1)
         same(d.sum(), x.sum())
 
+    def test_uneven_over_a_part_of_the_mesh(self, mesh_2d):
+        x = torch.randn(10, 3)
+        same(distribute_tensor(x, mesh_2d["tp"], [Shard(0)]) * 2, x * 2)
+
     def test_parameters(self, mesh):
         p = nn.Parameter(torch.randn(8, 2))
         d = nn.Parameter(distribute_tensor(p, mesh, [Shard(0)]))
