@@ -266,6 +266,9 @@ func (e *Engine) Release(handles []uint64) {
 // its results unread never syncs.
 const idleGraph = 1 << 12
 
+// crowded reports that a graph has grown enough to look for what nobody needs of it.
+func crowded(t *alias.Trace) bool { return t.Graph.Len() > max(idleGraph, t.Crowded) }
+
 func (e *Engine) release(handles []uint64) {
 	for _, h := range handles {
 		e.store.Release(alias.Handle(h))
@@ -275,7 +278,7 @@ func (e *Engine) release(handles []uint64) {
 		case t.Graph.Len() <= idleGraph:
 		case t.Idle():
 			e.discard(t)
-		case t.Graph.Len() > t.Crowded:
+		case crowded(t):
 			e.store.Compact(int32(dev))
 			t.Crowded = idleGraph + 2*t.Graph.Len() + e.store.Live()
 		}

@@ -111,6 +111,9 @@ func (e *Engine) trace(w, out []int64) (Status, error) {
 		return Failed, err
 	}
 	t := e.store.Trace(dev)
+	if crowded(t) { // the kernels' side tells of the dead when there are many; a few may have been written to often
+		e.drain()
+	}
 	t.Graph.Loc = int32(w[recLoc])
 	if w[recElement] == 0 {
 		sc.ofCall = sc.ofCall[:0]

@@ -138,6 +138,37 @@ func TestAGraphThatNobodyNeedsIsDropped(t *testing.T) {
 	}
 }
 
+// A storage that dies alone is not told of at once; what was written to it may be long.
+func TestChainsOfWritesAreDroppedWithTheirStorages(t *testing.T) {
+	e := open(t)
+	var dead []uint64
+	e.TakeDead = func(dst []uint64) int {
+		n := copy(dst, dead)
+		dead = dead[n:]
+		return n
+	}
+	x := upload(t, e, []float32{1, 2, 3, 4}, 2, 2)
+	out := make([]int64, 64)
+	longest := 0
+	for range 40 {
+		if st, err := e.Trace(call("add.Tensor", []int64{dispNew}, x.whole(), float(1.5), integer(1)), out); st != Done {
+			t.Fatal(err)
+		}
+		y := tensor{alias.Handle(out[1]), x.dims}
+		w := call("add.Tensor", append([]int64{dispWrite}, y.whole()...), y.whole(), float(1), integer(1))
+		for range 1000 {
+			if st, err := e.Trace(w, out); st != Done {
+				t.Fatal(err)
+			}
+		}
+		longest = max(longest, e.store.Trace(0).Graph.Len())
+		dead = append(dead, uint64(y.handle))
+	}
+	if longest > 4*idleGraph {
+		t.Errorf("the graph grew to %d nodes of dead values", longest)
+	}
+}
+
 func BenchmarkTrace(b *testing.B) {
 	e := open(b)
 	x := upload(b, e, []float32{1, 2, 3, 4}, 2, 2)
