@@ -120,7 +120,7 @@ type Graph struct {
 	nodes  []Node // slot 0 is None
 	ins    []ID
 	attrs  []int64
-	taken  []ID // the dynamic slices
+	taken  map[place]struct{}
 	manual bool // there are local values
 }
 
@@ -184,7 +184,7 @@ func (g *Graph) Add(op Op, in []ID, attr []int64, out *shape.Shape, flags Flags)
 	g.ins = append(g.ins, in...)
 	g.attrs = append(g.attrs, attr...)
 	if op == OpDynamicSlice {
-		g.taken = append(g.taken, id)
+		g.takes(in)
 	}
 	return id
 }
@@ -230,24 +230,35 @@ func (g *Graph) Stored(x ID) bool {
 	}
 }
 
-// Taken reports that a part of something is read that starts at a place of a dimension of n, and that this place is
-// an argument: the same place in the gradient is one too.
-func (g *Graph) Taken(n, place int64) bool {
-	for i := len(g.taken) - 1; i >= 0; i-- { // gradients come in reverse order
-		if g.At(g.taken[i]).Op != OpDynamicSlice { // it has become a leaf
-			continue
-		}
-		in := g.In(g.taken[i])
-		for d, size := range g.Shape(in[0]).Dims {
-			if size != n || g.At(in[1+d]).Flags&Param == 0 {
-				continue
-			}
-			if at, _ := g.Number(in[1+d]); at.I == place {
-				return true
-			}
+// place is where a part of something begins: at, along a dimension of n elements.
+type place struct{ n, at int64 }
+
+// Take notes that a part is read from a place of a dimension of n on, and that this place is an argument.
+func (g *Graph) Take(n, at int64) {
+	if g.taken == nil {
+		g.taken = make(map[place]struct{})
+	}
+	g.taken[place{n, at}] = struct{}{}
+}
+
+// takes notes where a dynamic slice of these operands begins, along each dimension and counted in elements: the gradient
+// may see what is sliced with other dimensions.
+func (g *Graph) takes(in []ID) {
+	flat, size := int64(0), int64(1)
+	for d, n := range g.Shape(in[0]).Dims {
+		at, _ := g.Number(in[1+d])
+		if flat, size = flat*n+at.I, size*n; g.At(in[1+d]).Flags&Param != 0 {
+			g.Take(n, at.I)
 		}
 	}
-	return false
+	g.Take(size, flat)
+}
+
+// Taken reports that a part has been read from such a place on since the graph began: in the gradient of that part the
+// same place is an argument too.
+func (g *Graph) Taken(n, at int64) bool {
+	_, ok := g.taken[place{n, at}]
+	return ok
 }
 
 // Manual reports that a value is a local one.
@@ -291,7 +302,8 @@ func (g *Graph) Reset() {
 		return
 	}
 	clear(g.nodes) // drops the pointers to shapes
-	g.nodes, g.ins, g.attrs, g.taken, g.manual, g.Loc = g.nodes[:0], g.ins[:0], g.attrs[:0], g.taken[:0], false, 0
+	clear(g.taken)
+	g.nodes, g.ins, g.attrs, g.manual, g.Loc = g.nodes[:0], g.ins[:0], g.attrs[:0], false, 0
 }
 
 // Keep drops the nodes that are not in need, a list by slot in which a value is wanted where it is not None.
@@ -318,13 +330,6 @@ func (g *Graph) Keep(need []ID) {
 		attrs = append(attrs, g.attrs[n.attr:n.attr+uint32(n.nattr)]...)
 	}
 	clear(g.nodes[len(nodes):])
-	taken := g.taken[:0]
-	for _, id := range g.taken {
-		if need[id] != None {
-			taken = append(taken, need[id])
-		}
-	}
-	g.taken = taken
 	g.nodes, g.ins, g.attrs = nodes, ins, attrs
 }
 

@@ -100,6 +100,12 @@ func onDiagonal(b *stablehlo.Builder, dims []int64, dim1, dim2 int, offset int64
 	return b.Compare(i, j, stablehlo.EQ)
 }
 
+// onDiagonalAt is onDiagonal for an offset that is a value.
+func onDiagonalAt(b *stablehlo.Builder, dims []int64, dim1, dim2 int, offset value) value {
+	s := shape.Of(offset.DType(), dims)
+	return b.Compare(b.Add(b.Iota(s, int64(dim1)), b.Broadcast(offset, dims)), b.Iota(s, int64(dim2)), stablehlo.EQ)
+}
+
 // rangeRows count. Their length depends on the numbers, which are part of the program.
 var rangeRows = []Row{
 	{Name: "arange", Schema: "(Scalar end, " + options, Static: []int{0},

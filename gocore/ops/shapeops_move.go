@@ -81,10 +81,17 @@ func inferRoll(c *Ctx) error {
 			return err
 		}
 	}
-	if !c.Graph.Stored(c.ID(0)) { // two slices side by side, which fuse with what is around them
-		for _, id := range shifts {
-			c.Graph.Bake(id)
+	stored, size := c.Graph.Stored(c.ID(0)), s.Numel()
+	for i, id := range shifts {
+		if len(dims) > 0 {
+			size = s.Dims[acceptedDim(dims[i], len(s.Dims))]
 		}
+		n, _ := c.Graph.Number(id)
+		if !stored && !c.Graph.Taken(size, -n.I) { // two slices side by side, which fuse with what is around them
+			c.Graph.Bake(id)
+			continue
+		}
+		c.Graph.Take(size, n.I) // the gradient rolls it back
 	}
 	return c.ReturnLike(s)
 }

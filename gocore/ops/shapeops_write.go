@@ -37,7 +37,7 @@ var partRows = []Row{
 			if err != nil {
 				return err
 			}
-			c.bakeUnless(c.Graph.Taken(size[dim], at), 3)
+			c.bakeUnless(c.taken(size, dim, at), 3)
 			return c.spread(append(append(c.dims[:0], size[:dim]...), size[dim+1:]...), size)
 		},
 		Lower: func(l *Lowering) {
@@ -84,7 +84,7 @@ var partRows = []Row{
 			}
 			part := append(c.dims[:0], size...)
 			part[p.dim] = p.n
-			c.bakeUnless(p.step == 1 && slices.Equal(part, c.In(0).Dims) && c.Graph.Taken(size[p.dim], p.start), 3, 4)
+			c.bakeUnless(slices.Equal(part, c.In(0).Dims) && c.taken(size, p.dim, p.start), 3, 4)
 			return c.spread(part, size)
 		},
 		Lower: func(l *Lowering) {
@@ -96,32 +96,36 @@ var partRows = []Row{
 			part[p.dim] = p.n
 			l.Return(l.gradientAt(3, l.B.Broadcast(l.In(0), part), p))
 		}},
-	{Name: "diagonal_scatter", Schema: "(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
+	{Name: "diagonal_scatter", Schema: "(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor", Offsets: []int{2},
 		Infer: func(c *Ctx) error {
 			s := c.In(0)
 			dim1, dim2, err := diagonalDims(c.Int(3), c.Int(4), len(s.Dims))
 			if err != nil {
 				return err
 			}
+			c.bakeUnless(c.Graph.Stored(c.ID(0)), 2)
 			return c.fill(append(others(s.Dims, dim1, dim2), diagonalSize(s.Dims[dim1], s.Dims[dim2], c.Int(2))))
 		},
 		Lower: func(l *Lowering) {
 			x, o := l.In(0), l.Out(0)
-			l.Return(l.onto(x, l.As(1, o.DType), l.Int(2), l.Int(3), l.Int(4)))
+			l.Return(l.onto(x, l.As(1, o.DType), 2, l.Int(3), l.Int(4)))
 		}},
-	{Name: "diagonal_backward", Schema: "(Tensor grad_output, SymInt[] input_sizes, int offset, int dim1, int dim2) -> Tensor",
+	{Name: "diagonal_backward", Schema: "(Tensor grad_output, SymInt[] input_sizes, int offset, int dim1, int dim2) -> Tensor", Offsets: []int{2},
 		Infer: func(c *Ctx) error {
 			size := c.Ints(1)
 			dim1, dim2, err := diagonalDims(c.Int(3), c.Int(4), len(size))
 			if err != nil {
 				return err
 			}
-			return c.spread(append(others(size, dim1, dim2), diagonalSize(size[dim1], size[dim2], c.Int(2))), size)
+			rows, cols, offset := size[dim1], size[dim2], c.Int(2)
+			part := append(others(size, dim1, dim2), diagonalSize(rows, cols, offset))
+			c.bakeUnless(slices.Equal(part, c.In(0).Dims) && c.Graph.Taken(rows*cols, max(offset, -offset*cols)), 2)
+			return c.spread(part, size)
 		},
-		Lower: func(l *Lowering) { l.Return(l.onto(l.omitted(0), l.In(0), l.Int(2), l.Int(3), l.Int(4))) }},
+		Lower: func(l *Lowering) { l.Return(l.onto(l.omitted(0), l.In(0), 2, l.Int(3), l.Int(4))) }},
 	{Name: "diag_embed", Schema: "(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
 		Infer: inferDiagEmbed,
-		Lower: func(l *Lowering) { l.Return(l.onto(l.omitted(0), l.In(0), l.Int(1), l.Int(2), l.Int(3))) }},
+		Lower: func(l *Lowering) { l.Return(l.onto(l.omitted(0), l.In(0), 1, l.Int(2), l.Int(3))) }},
 	{Name: "unfold_backward", Schema: "(Tensor grad_in, SymInt[] input_sizes, int dim, int size, int step) -> Tensor",
 		Infer: func(c *Ctx) error {
 			if _, err := WrapDim(c.Int(2), len(c.Ints(1))); err != nil {
@@ -174,9 +178,20 @@ func (c *Ctx) bakeUnless(argument bool, offsets ...int) {
 	}
 }
 
+// taken reports that a part has been read that begins at a place of a dimension, which is an argument.
+func (c *Ctx) taken(size []int64, dim int, at int64) bool {
+	inner, all := product(size[dim+1:]), product(size)
+	return c.Graph.Taken(size[dim], at) || c.Graph.Taken(all, at*inner)
+}
+
 // gradientAt is zeros with block at p, whose start is argument i.
 func (l *Lowering) gradientAt(i int, block value, p slicing) value {
-	if l.Graph.At(l.ID(i)).Flags&ir.Param != 0 {
+	if !l.isLiteral(i) {
+		if p.step > 1 && p.n > 1 {
+			window := slices.Clone(block.Dims())
+			window[p.dim] = (p.n-1)*p.step + 1
+			block = padPart(l.B, block, window, p.dim, 0, p.step)
+		}
 		return l.put(l.omitted(0), block, i, p.dim)
 	}
 	return padPart(l.B, block, l.Out(0).Dims, p.dim, p.start, p.step)
@@ -305,10 +320,10 @@ func inferDiagEmbed(c *Ctx) error {
 	return c.Return(s.DType, dims...)
 }
 
-// onto is x with the diagonal (offset, dim1, dim2) replaced by v, whose last dimension runs along it. The
-// diagonal is spread over the whole plane and a mask picks it: no scatter.
-func (l *Lowering) onto(x, v value, offset, first, second int64) value {
-	b, dims := l.B, x.Dims()
+// onto is x with the diagonal (argument i as the offset, dim1, dim2) replaced by v, whose last dimension runs along it.
+// The diagonal is spread over the whole plane and a mask picks it: no scatter.
+func (l *Lowering) onto(x, v value, i int, first, second int64) value {
+	b, dims, offset := l.B, x.Dims(), l.Int(i)
 	dim1, dim2, err := diagonalDims(first, second, x.Rank())
 	if err != nil {
 		return b.Failf("diagonal", nil, "%v", err)
@@ -318,15 +333,25 @@ func (l *Lowering) onto(x, v value, offset, first, second int64) value {
 	if v.Shape().Numel() == 0 {
 		return x
 	}
-	rank, low := v.Rank(), max(-offset, 0)
-	rows := b.Pad(v, zero(b, v.DType()), axisOnly(rank, rank-1, low), axisOnly(rank, rank-1, dims[dim1]-low-n), nil)
-	mapping := make([]int64, 0, rank)
+	var rows, mask value
+	if l.isLiteral(i) {
+		rank, low := v.Rank(), max(-offset, 0)
+		rows = b.Pad(v, zero(b, v.DType()), axisOnly(rank, rank-1, low), axisOnly(rank, rank-1, dims[dim1]-low-n), nil)
+		mask = onDiagonal(b, dims, dim1, dim2, offset)
+	} else {
+		at := l.As(i, dtype.I64)
+		starts := slices.Repeat([]value{zero(b, dtype.I64)}, v.Rank())
+		starts[v.Rank()-1] = b.Maximum(b.Negate(at), starts[0])
+		rows = b.Broadcast(zero(b, v.DType()), append(others(dims, dim1, dim2), dims[dim1]))
+		rows = b.DynamicUpdateSlice(rows, v, starts)
+		mask = onDiagonalAt(b, dims, dim1, dim2, at)
+	}
+	mapping := make([]int64, 0, v.Rank())
 	for i := range dims {
 		if i != dim1 && i != dim2 {
 			mapping = append(mapping, int64(i))
 		}
 	}
-	mask := onDiagonal(b, dims, dim1, dim2, offset)
 	return b.Select(mask, b.BroadcastInDim(rows, dims, append(mapping, int64(dim1))), x)
 }
 

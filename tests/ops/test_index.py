@@ -104,7 +104,9 @@ def _writes(x, i):
 
 def _gradients(x, i):
     x = x.detach().requires_grad_()
-    parts = x[i], x[i - 4, :] * 3, x[2, i], x[i : i + 3], x.narrow(1, i, 2) * 5
+    parts = [x[i], x[i - 4, :] * 3, x[2, i], x[i : i + 3], x.narrow(1, i, 2) * 5, x[i : i + 5 : 2], x[:, i : i + 3 : 2]]
+    parts += [x.view(4, 2, 6)[i], x.flatten()[i : i + 3], x.view(4, 12).diagonal(i), x.view(12, 4).diagonal(-i)]
+    parts += [x.view(2, 2, 12).diagonal(i, 1, 2), x.roll(i, 0) * x, x.roll(-i), x.roll((i, -9 * i), (0, 1)) * x]
     y = sum(part.square().sum() for part in parts)
     return torch.autograd.grad(y, x)
 
@@ -118,6 +120,7 @@ def _moves(x, i):
         x.select_scatter(row, 0, -i),
         x.slice_scatter(rows, 0, i, i + 3),
         x.slice_scatter(rows, 0, i - 8, i - 5),
+        x.view(4, 12).diagonal_scatter(row[:4], i),
     ]
 
 
