@@ -18,7 +18,7 @@ CASES = (
 
 def subject() -> Subject:
     """Return the subject; needs torch."""
-    if CACHE not in os.environ:  # a folder of its own: compiled kernels are found again even where torch's caches are off
+    if CACHE not in os.environ:  # its own: compiled kernels are found again even where torch's caches are off
         os.environ[CACHE] = tempfile.mkdtemp()
         atexit.register(shutil.rmtree, os.environ[CACHE], ignore_errors=True)
     import torch
