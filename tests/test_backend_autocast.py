@@ -5,8 +5,10 @@ import copy
 import pytest
 import torch
 
+import torch_go_xla.debug.metrics as met
 from torch_go_xla._backend import autocast
 from torch_go_xla._backend.autocast import REFUSED
+from torch_go_xla.amp import GradScaler, syncfree
 
 BF16, F16, F32, F64 = torch.bfloat16, torch.float16, torch.float32, torch.float64
 
@@ -95,6 +97,26 @@ def test_grad_scaler():
     scaler.step(optimizer)
     scaler.update()
     assert p.tolist() == [-1, -1] and scaler.get_scale() == 4.0
+
+
+@pytest.mark.parametrize("optimizer", [syncfree.SGD, syncfree.Adam, syncfree.AdamW])
+def test_a_scaled_step_reads_no_value(optimizer):
+    """torch_xla's names, against torch on the CPU; a step whose gradients are not finite is skipped."""
+    results = []
+    for device in ("cpu", "xla"):
+        torch.manual_seed(0)
+        weight = torch.randn(3, 3).to(device).requires_grad_()
+        stepped = optimizer([weight], lr=0.1)
+        scaler = {"cpu": torch.amp.GradScaler, "xla": GradScaler}[device](device, 4.0, growth_interval=3)
+        met.clear_all()
+        for scale in (1.0, 2.0, float("inf"), 1.0, 1.0, 1.0, 1.0):
+            scaler.scale((weight * scale).square().sum()).backward()
+            scaler.step(stepped)
+            scaler.update()
+            stepped.zero_grad()
+        assert met.executed_fallback_ops() == [] and met.metric_data("TransferFromDeviceTime") is None
+        results.append([weight.detach().cpu(), torch.tensor(scaler.get_scale())])
+    torch.testing.assert_close(results[1], results[0])
 
 
 @pytest.mark.slow

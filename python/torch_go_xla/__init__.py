@@ -70,7 +70,7 @@ __all__ = [
 ]
 
 # Loaded at first use, so that the import stays short.
-_LAZY = ("backends", "core", "debug", "distributed", "experimental", "plugins", "runtime", "stablehlo", "utils")
+_LAZY = ("amp", "backends", "core", "debug", "distributed", "experimental", "plugins", "runtime", "stablehlo", "utils")
 
 
 def __getattr__(name: str) -> ModuleType:

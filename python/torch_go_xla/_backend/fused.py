@@ -1,4 +1,4 @@
-"""Fused optimizer steps, which torch calls with ``fused=True``, made of foreach ops.
+"""Fused optimizer steps, which torch calls with ``fused=True``, and the ops of its GradScaler, made of foreach ops.
 
 As in torch's own kernels the caller has counted the steps, ``grad_scale`` divides the gradients in place, and with a
 ``found_inf`` of 1 nothing else changes.
@@ -152,7 +152,25 @@ def _adagrad(
     undo()
 
 
-def kernels() -> dict[str, Kernel]:
+def _unscale(grads: Tensors, found_inf: Tensor, inv_scale: Tensor) -> None:
+    """Multiply gradients by a number, and make found_inf 1 if one of them is not finite."""
+    for g in grads:
+        found_inf.copy_(torch.maximum(found_inf, (~g.isfinite()).any().to(found_inf.dtype)))
+        g.copy_(g.to(torch.promote_types(g.dtype, inv_scale.dtype)) * inv_scale)
+
+
+def _update_scale(
+    scale: Tensor, growth_tracker: Tensor, found_inf: Tensor, growth: float, backoff: float, growth_interval: int
+) -> Tensor:
+    """Shrink a scale if found_inf is not 0, grow it after growth_interval times without, if it stays finite."""
+    overflow, steps, grown = found_inf != 0, growth_tracker + 1, scale * growth
+    due = steps == growth_interval
+    scale.copy_(torch.where(overflow, scale * backoff, torch.where(due & grown.isfinite(), grown, scale)))
+    growth_tracker.copy_(torch.where(overflow | due, torch.zeros_like(steps), steps))
+    return scale
+
+
+def kernels() -> dict[str, Callable[..., Any]]:
     """Return the kernels by overload."""
     ops: dict[str, Kernel] = {
         "_fused_adam_": _adam(decoupled=False),
@@ -160,4 +178,8 @@ def kernels() -> dict[str, Kernel]:
         "_fused_sgd_": _sgd,
         "_fused_adagrad_": _adagrad,
     }
-    return ops | {f"{name}.tensor_lr": kernel for name, kernel in ops.items()}
+    scaler: dict[str, Callable[..., Any]] = {
+        "_amp_foreach_non_finite_check_and_unscale_": _unscale,
+        "_amp_update_scale_": _update_scale,
+    }
+    return ops | {f"{name}.tensor_lr": kernel for name, kernel in ops.items()} | scaler
