@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import pkgutil
 import sys
 from contextlib import nullcontext
 from types import ModuleType, SimpleNamespace
@@ -13,13 +12,7 @@ from typing import Any
 import torch
 
 import torch_go_xla
-
-
-def _alias() -> None:
-    sys.modules["torch_xla"] = torch_go_xla
-    for found in pkgutil.walk_packages(torch_go_xla.__path__, "torch_go_xla."):
-        if "._go." not in found.name:
-            sys.modules["torch_xla" + found.name.removeprefix("torch_go_xla")] = importlib.import_module(found.name)
+from torch_go_xla import as_torch_xla
 
 
 class SampleGenerator:
@@ -46,7 +39,6 @@ _HELPERS: dict[str, dict[str, Any]] = {
     "core.xla_env_vars": {"PJRT_DEVICE": "PJRT_DEVICE"},
     "_internal": {"tpu": SimpleNamespace(version=lambda: 0)},
     "distributed.xla_backend": {},
-    "amp": {"autocast": None},
     # imported by files of which other tests are run
     "core.functions": {},
     "core.xla_builder": {},
@@ -98,10 +90,11 @@ def _add_helpers() -> None:
     for name, content in _HELPERS.items():
         full = f"torch_xla.{name}"
         parent, _, last = full.rpartition(".")
-        if full not in sys.modules:
+        try:
+            importlib.import_module(full)
+        except ModuleNotFoundError:
             sys.modules[full] = ModuleType(full)
-            if not hasattr(sys.modules[parent], last):
-                setattr(sys.modules[parent], last, sys.modules[full])
+            setattr(sys.modules[parent], last, sys.modules[full])
         for key, value in content.items():
             if not hasattr(sys.modules[full], key):
                 setattr(sys.modules[full], key, value)
@@ -119,7 +112,7 @@ def _take_float_classes() -> None:
 
 def pytest_configure() -> None:
     os.environ.setdefault("PJRT_DEVICE", "CPU")
-    _alias()
+    as_torch_xla.install()
     _add_helpers()
     _take_float_classes()
 

@@ -48,6 +48,11 @@ def _all(groups: Groups) -> Sequence[Sequence[int]]:
 _all._dynamo_marked_constant = True  # type: ignore[attr-defined]  # torch.compiler.assume_constant_result, which loads Dynamo
 
 
+def _is_alone(t: torch.Tensor, groups: Groups) -> bool:
+    """Tell whether there is nothing to exchange: by SPMD the only process has the one value of a tensor."""
+    return not groups and runtime.is_spmd() and runtime.world_size() == 1 and not spmd.is_manual(t)
+
+
 def _scaled(t: torch.Tensor, scale: float) -> torch.Tensor:
     return t if scale == 1.0 else t * scale
 
@@ -65,13 +70,21 @@ def all_reduce(
     pin_layout: bool = True,
 ) -> torch.Tensor | list[torch.Tensor]:
     """Return the tensors of all processes folded and multiplied by ``scale``; of a list, in place."""
+    fold = _fold(reduce_type)
     if isinstance(inputs, torch.Tensor):
-        return _scaled(spmd.all_reduce(inputs, _fold(reduce_type), _all(groups)), scale)
+        value = inputs.clone() if _is_alone(inputs, groups) else spmd.all_reduce(inputs, fold, _all(groups))
+        return _scaled(value, scale)
     with torch.no_grad():
-        for dtype in dict.fromkeys(t.dtype for t in inputs):  # joined: one message is faster than many
-            same = [t for t in inputs if t.dtype == dtype]
+        sent = []
+        for t in inputs:
+            if not _is_alone(t, groups):
+                sent.append(t)
+            elif scale != 1.0:
+                t.copy_(t * scale)
+        for dtype in dict.fromkeys(t.dtype for t in sent):  # joined: one message is faster than many
+            same = [t for t in sent if t.dtype == dtype]
             joined = torch.cat([t.reshape(-1) for t in same])
-            reduced = _scaled(spmd.all_reduce(joined, _fold(reduce_type), _all(groups)), scale)
+            reduced = _scaled(spmd.all_reduce(joined, fold, _all(groups)), scale)
             for t, value in zip(same, torch.split(reduced, [t.numel() for t in same]), strict=True):
                 t.copy_(value.view_as(t))
     return inputs
@@ -90,8 +103,8 @@ def all_gather(
     if not isinstance(value, torch.Tensor):
         outputs = output or [None] * len(value)
         return [all_gather(v, dim, groups, o) for v, o in zip(value, outputs, strict=True)]
-    gathered = spmd.all_gather(value if value.dim() else value.reshape(1), dim, _all(groups))
-    return _written(output, gathered)
+    whole = value if value.dim() else value.reshape(1)
+    return _written(output, whole.clone() if _is_alone(value, groups) else spmd.all_gather(whole, dim, _all(groups)))
 
 
 def all_gather_bucketized(
@@ -129,7 +142,8 @@ def reduce_scatter(
             for t, o in zip(input, outputs, strict=True)
         ]
     _check_count("shard_count", shard_count, groups)
-    value = spmd.reduce_scatter(input, _fold(reduce_type), scatter_dim, _all(groups))
+    fold = _fold(reduce_type)
+    value = input.clone() if _is_alone(input, groups) else spmd.reduce_scatter(input, fold, scatter_dim, _all(groups))
     return _written(output, _scaled(value, scale))
 
 
@@ -161,6 +175,8 @@ def all_to_all(
     ValueError if ``split_count`` is not the size of the groups.
     """
     _check_count("split_count", split_count, groups)
+    if _is_alone(value, groups):
+        return value.clone()
     return spmd.all_to_all(value, split_dimension, concat_dimension, _all(groups))
 
 
@@ -191,14 +207,18 @@ def broadcast_master_param(model: torch.nn.Module) -> None:
     collective_broadcast(list(itertools.chain(model.parameters(), model.buffers())))
 
 
+def _fetch_gradients(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    """Return the gradients of an optimizer's parameters, as far as there are any."""
+    return [p.grad for g in optimizer.param_groups for p in g["params"] if p.grad is not None]
+
+
 def reduce_gradients(optimizer: torch.optim.Optimizer, groups: Groups = None, pin_layout: bool = True) -> None:
     """Replace the gradients of an optimizer's parameters by their mean over the processes; with SPMD they are that."""
     if runtime.is_spmd():
         return
     count = len(_all(groups)[0])
-    gradients = [p.grad for g in optimizer.param_groups for p in g["params"] if p.grad is not None]
     if count > 1:
-        all_reduce(REDUCE_SUM, gradients, scale=1.0 / count, groups=groups)
+        all_reduce(REDUCE_SUM, _fetch_gradients(optimizer), scale=1.0 / count, groups=groups)
 
 
 def all_reduce_bucketized_gradients(

@@ -21,6 +21,7 @@ from ._collectives import (  # noqa: F401 (torch_xla has them here)
     REDUCE_MUL,
     REDUCE_OR,
     REDUCE_SUM,
+    _fetch_gradients,
     all_gather,
     all_gather_bucketized,
     all_reduce,
@@ -71,6 +72,10 @@ def xla_real_devices(devices: Sequence[Any] | None = None) -> list[str]:
 def xla_replication_devices(local_devices: Sequence[Any] | None = None) -> list[str]:
     """Return the hardware's names of the devices that hold replicas of a program, by default of all of this process."""
     return xla_real_devices(local_devices)
+
+
+def set_replication(device: Any, devices: Sequence[Any]) -> None:
+    """Accept where torch_xla's programs have replicas: the processes of a job find each other by themselves."""
 
 
 def is_xla_tensor(tensor: torch.Tensor) -> bool:
@@ -200,6 +205,18 @@ def save(
             checkpoint_file.save(data, nowhere)
     else:
         mark_step(wait=True)  # what is recorded may need all processes
+
+
+def _maybe_convert_to_cpu(data: Any, convert: bool = True) -> Any:
+    """Return nested data with its xla tensors as CPU tensors, all of one moment; without ``convert``, compute them."""
+    leaves, spec = torch.utils._pytree.tree_flatten(data)
+    places = [i for i, leaf in enumerate(leaves) if is_xla(leaf)]
+    if not convert:
+        unlazy([leaves[i] for i in places])
+        return data
+    for i, value in zip(places, _XLAC._xla_get_cpu_tensors([leaves[i] for i in places]), strict=True):
+        leaves[i] = value
+    return torch.utils._pytree.tree_unflatten(leaves, spec)
 
 
 def send_cpu_data_to_device(datas: Any, device: Any, input_sharding: Any = None) -> Any:

@@ -13,6 +13,20 @@ from .._backend import spmd
 from ..distributed import spmd as xs
 from ..distributed.fsdp.wrap import Policy, recursive_wrap
 
+_INNER = "_orig_module."
+
+
+def _unwrapped_names(module: nn.Module, state: dict[str, Any], prefix: str, metadata: Any) -> None:
+    """Name what a wrapper has in a state dict as the module that it wraps does."""
+    for name in [name for name in state if name.startswith(prefix + _INNER)]:
+        state[prefix + name.removeprefix(prefix + _INNER)] = state.pop(name)
+
+
+def _wrapped_names(module: nn.Module, state: dict[str, Any], prefix: str, *args: Any) -> None:
+    """Name what a wrapper is to load as it has it."""
+    for name in [name for name in state if name.startswith(prefix) and not name.startswith(prefix + _INNER)]:
+        state[prefix + _INNER + name.removeprefix(prefix)] = state.pop(name)
+
 
 def _largest_dim(t: torch.Tensor) -> xs.PartitionSpec:
     spec: list[str | None] = [None] * t.dim()
@@ -25,6 +39,7 @@ class SpmdFullyShardedDataParallel(nn.Module):
     """A module whose parameters are in parts, one a device, and whose batch is too.
 
     The partitioner gathers a layer's parameters where they are used, and scatters the sums of their gradients.
+    State dicts have the names of the module as it is without wrappers.
 
     Args:
         module: the module; it is moved to the device. Parameters that are sharded already stay so.
@@ -74,6 +89,8 @@ class SpmdFullyShardedDataParallel(nn.Module):
                 shard_output=shard_output,
             )
         self._orig_module = module.to("xla")
+        self.register_state_dict_post_hook(_unwrapped_names)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_pre_hook(_wrapped_names)  # type: ignore[no-untyped-call]
         self._mesh = mesh
         self._data_axes = (extra_data_axis, "fsdp") if extra_data_axis else "fsdp"
         self._shard_output = shard_output or self._shard_first

@@ -24,7 +24,9 @@ __all__ = ["checkpoint"]
 class _Barrier(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return tuple(torch.ops.torch_go_xla.optimization_barrier(tensors))
+        results = tuple(torch.ops.torch_go_xla.optimization_barrier(tensors))
+        ctx.mark_non_differentiable(*(r for r, needed in zip(results, ctx.needs_input_grad, strict=True) if not needed))
+        return results
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:

@@ -6,7 +6,8 @@ import functools
 from typing import Any
 
 from torch import nn
-from torch.utils.checkpoint import checkpoint
+
+from ...utils.checkpoint import checkpoint
 
 
 def checkpoint_module(module: nn.Module) -> nn.Module:

@@ -1,0 +1,126 @@
+"""This package under the name ``torch_xla``, for programs and libraries that were written for that.
+
+Either before the first import of what looks for ``torch_xla``, such as accelerate or transformers::
+
+    from torch_go_xla import as_torch_xla
+    as_torch_xla.install()
+
+or for a whole program, whose text stays as it is::
+
+    python -m torch_go_xla.as_torch_xla program.py ARGUMENTS...
+    torchrun --nproc-per-node 2 -m torch_go_xla.as_torch_xla program.py ARGUMENTS...
+
+Processes that a program spawns import its main file again: there, `install` is to be called at its head.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import runpy
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import metadata
+from types import ModuleType
+from typing import Any
+
+import torch_go_xla
+
+__all__ = ["VERSION", "install"]
+
+# The release whose interface this is, and whose implementation.
+VERSION = f"2.9.0+go.{torch_go_xla.__version__}"
+
+_OURS, _THEIRS = "torch_go_xla", "torch_xla"
+
+
+class _Package(ModuleType):
+    """The package ``torch_xla``: what it has of its own is its version."""
+
+    __version__ = VERSION
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch_go_xla, name)
+
+    def __dir__(self) -> Iterable[str]:
+        return {*dir(torch_go_xla), *super().__dir__()}
+
+
+class _Distribution(metadata.Distribution):
+    """The installed distribution ``torch_xla``, as far as libraries ask for it."""
+
+    _FILES = {
+        "METADATA": f"Metadata-Version: 2.1\nName: {_THEIRS}\nVersion: {VERSION}\n",
+        "top_level.txt": f"{_THEIRS}\n",
+    }
+
+    def read_text(self, filename: str) -> str | None:
+        return self._FILES.get(filename)
+
+    def locate_file(self, path: Any) -> Any:
+        return metadata.distribution(_OURS).locate_file(path)
+
+
+class _Finder(metadata.DistributionFinder, importlib.abc.Loader):
+    """Finds ``torch_xla.x`` as ``torch_go_xla.x``: one module by two names."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        package, _, rest = fullname.partition(".")
+        if package != _THEIRS:
+            return None
+        ours = importlib.util.find_spec(f"{_OURS}.{rest}" if rest else _OURS)
+        if ours is None:
+            return None
+        spec = importlib.machinery.ModuleSpec(fullname, self, origin=ours.origin, loader_state=ours)
+        spec.submodule_search_locations = ours.submodule_search_locations
+        return spec
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        if spec.name == _THEIRS:
+            return _Package(_THEIRS, torch_go_xla.__doc__)
+        return importlib.import_module(spec.loader_state.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        if not isinstance(module, _Package):  # a module of ours, on which the import has left the spec of the alias
+            module.__spec__ = module.__spec__.loader_state  # type: ignore[union-attr]
+
+    def find_distributions(
+        self, context: metadata.DistributionFinder.Context | None = None
+    ) -> Iterator[metadata.Distribution]:
+        if context is None or context.name is None or context.name.replace("-", "_").lower() == _THEIRS:
+            yield _Distribution()
+
+
+def install() -> None:
+    """Let ``torch_xla`` and its modules be imported, and found by who asks what is installed, from here on.
+
+    A second call does nothing. ImportError if a ``torch_xla`` is installed: two cannot have the device "xla".
+    """
+    if any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        return
+    spec = importlib.util.find_spec(_THEIRS)
+    if spec is not None:
+        raise ImportError(f"there is a torch_xla already: {spec.origin}; torch_go_xla cannot have its name")
+    sys.meta_path.insert(0, _Finder())
+
+
+def _main() -> None:
+    """Run the program that the command line names, as ``python program.py`` does."""
+    if len(sys.argv) < 2:
+        sys.exit(f"usage: python -m {_OURS}.as_torch_xla PROGRAM [ARGUMENT...]")
+    del sys.argv[0]
+    if not sys.flags.safe_path:
+        sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
+    install()
+    runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    from torch_go_xla.as_torch_xla import _main as main  # of the module, not of the copy of it that runs here
+
+    main()
