@@ -429,15 +429,15 @@ def item(s: Subject, quick: bool) -> Sample:
 
 
 def scalar(s: Subject, quick: bool) -> Sample:
-    """Make a number on the CPU and copy it to the device, two hundred times."""
+    """Make a number on the CPU and copy it to the device, two thousand times."""
     import torch
 
     def sample() -> None:
-        for _ in range(200):
+        for _ in range(2000):
             there = torch.tensor(1.0)
             there = there.clone() if s.device == "cpu" else there.to(s.device)
 
-    return sample, 200
+    return sample, 2000
 
 
 def matmul(s: Subject, quick: bool) -> Sample:
