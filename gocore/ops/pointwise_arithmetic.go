@@ -34,7 +34,7 @@ var arithmeticRows = join(
 	binaryPair("mul", promoted(2), mul),
 	binaryPair("div", implemented("div_cpu", floats|complexes, promotedFloat(2)), (*stablehlo.Builder).Divide),
 	binaryPair("remainder", inferQuotient("remainder_cpu"), remainder),
-	binaryPair("fmod", inferQuotient("fmod_cpu"), (*stablehlo.Builder).Remainder),
+	binaryPair("fmod", inferQuotient("fmod_cpu"), fmod),
 )
 
 // noBool refuses bool operands with torch's message for subtraction.
@@ -134,9 +134,24 @@ func inferQuotient(kernel string) func(c *Ctx) error {
 	}
 }
 
+// divisor is y where an integer may be divided by it: 1 in place of 0. StableHLO's passes divide constants by each
+// other, and a 0 among them would end the process.
+func divisor(b *stablehlo.Builder, y value) value {
+	if !y.DType().IsInt() {
+		return y
+	}
+	return b.Select(b.Compare(y, b.ConstLike(y, 0), stablehlo.EQ), b.ConstLike(y, 1), y)
+}
+
+// truncDivide rounds integers towards zero.
+func truncDivide(b *stablehlo.Builder, x, y value) value { return b.Divide(x, divisor(b, y)) }
+
+// fmod has the sign of the dividend, as C's %.
+func fmod(b *stablehlo.Builder, x, y value) value { return b.Remainder(x, divisor(b, y)) }
+
 // remainder has the sign of the divisor, as Python's %.
 func remainder(b *stablehlo.Builder, x, y value) value {
-	r := b.Remainder(x, y)
+	r := fmod(b, x, y)
 	if x.DType().IsUnsigned() {
 		return r
 	}
@@ -150,10 +165,10 @@ func floorDivide(b *stablehlo.Builder, x, y value) value {
 	case d.IsFloat():
 		return floorDivideFloat(b, x, y)
 	case d.IsUnsigned():
-		return b.Divide(x, y)
+		return truncDivide(b, x, y)
 	}
-	q := b.Divide(x, y)
-	inexact := b.Compare(b.Remainder(x, y), b.ConstLike(x, 0), stablehlo.NE)
+	q := truncDivide(b, x, y)
+	inexact := b.Compare(fmod(b, x, y), b.ConstLike(x, 0), stablehlo.NE)
 	return b.Select(b.And(inexact, differ(b, x, y)), b.Subtract(q, b.ConstLike(q, 1)), q)
 }
 
@@ -190,7 +205,7 @@ func lowerDivMode(l *Lowering) {
 	case "floor":
 		q = floorDivide(l.B, x, y)
 	case "trunc":
-		q = wholeOr(trunc)(l.B, rounded(l.B, l.B.Divide(x, y), d))
+		q = wholeOr(trunc)(l.B, rounded(l.B, truncDivide(l.B, x, y), d))
 	default:
 		q = l.B.Divide(x, y)
 	}

@@ -71,10 +71,8 @@ func gcd(b *stablehlo.Builder, x, y value) value {
 			return anyOf(b, open)
 		},
 		func(b *stablehlo.Builder, v []value) []value {
-			none := b.ConstLike(v[1], 0)
-			done := b.Compare(v[1], none, stablehlo.EQ)
-			rest := size(b, b.Remainder(v[0], b.Select(done, b.ConstLike(v[1], 1), v[1])))
-			return []value{b.Select(done, v[0], v[1]), b.Select(done, none, rest)}
+			done := b.Compare(v[1], b.ConstLike(v[1], 0), stablehlo.EQ)
+			return []value{b.Select(done, v[0], v[1]), size(b, fmod(b, v[0], v[1]))}
 		})
 	return out[0]
 }

@@ -1,6 +1,7 @@
 """Elementwise ops equal torch on the CPU."""
 
 import itertools
+from functools import partial
 
 import pytest
 import torch
@@ -290,3 +291,13 @@ def test_exponents_of_subnormal_numbers():
         lambda: torch.nextafter(tensor(0.0, 1.0, dtype=torch.bfloat16), tensor(1.0, 2.0, dtype=torch.bfloat16)),
         lambda: torch.nextafter(tensor(0.0, 65504.0, dtype=torch.half), tensor(-1.0, float("inf"), dtype=torch.half)),
     ])  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", (torch.int32, torch.uint8), ids=str)
+def test_constants_divided_by_zero(dtype):
+    """The compiler computes what is constant, with whatever the divisors are: a zero must not end the process."""
+    x, zeros = (make(3, dtype=dtype, device="xla") for make in (torch.ones, torch.zeros))
+    for divide in (torch.floor_divide, torch.remainder, torch.fmod, torch.gcd, torch.lcm, partial(torch.div, rounding_mode="trunc")):
+        assert divide(x, zeros).cpu().dtype == dtype
+    upto = torch.arange(3, dtype=dtype, device="xla")
+    assert (5 % upto)[1:].tolist() == [0, 1] and (5 // upto)[1:].tolist() == [5, 2]
