@@ -79,6 +79,9 @@ def test_threads_trace_sync_and_save_at_once() -> None:
 
 EXIT = {
     "while a program compiles": "y = (x @ x).exp().cumsum(0)\ntorch_go_xla.sync()",
+    "while a long program compiles": "y = x\nfor i in range(20):\n    y = y.sort(i % 2).values\ntorch_go_xla.sync()",
+    "while a long program runs": "y = x\nfor _ in range(99):\n    y = (y @ x).tanh()\ny.tolist()\ny += 1\n"
+    "for _ in range(99):\n    y = (y @ x).tanh()\ntorch_go_xla.sync()",
     "with many programs queued": "for i in range(30):\n    x = x * 1.01 + i\n    torch_go_xla.sync()",
     "with ops recorded": "y = x + 1",
     "from a thread that syncs": """

@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import array
+import atexit
+import contextlib
 import importlib.machinery
 import importlib.util
 import json
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -423,5 +426,20 @@ def _after_fork_in_child() -> None:
             setattr(_raw, name, dead)
 
 
+def _wait_at_exit() -> None:
+    """Wait for what the devices do: at its end the process takes the libraries from under the threads that do it."""
+    if _forked or not core.opened:
+        return
+    try:
+        for device in range(core.device_count()):
+            with contextlib.suppress(RuntimeError):  # of values that nobody has read
+                core.wait(device)
+    except KeyboardInterrupt:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(128 + signal.SIGINT)
+
+
 core = NativeCore()
 os.register_at_fork(after_in_child=_after_fork_in_child)
+atexit.register(_wait_at_exit)
