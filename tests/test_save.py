@@ -6,6 +6,7 @@ import io
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 
 import null_device
@@ -14,7 +15,7 @@ import torch
 
 import torch_go_xla
 import torch_go_xla.core.xla_model as xm
-from torch_go_xla.utils import checkpoint_file
+from torch_go_xla.utils import checkpoint_file, serialization, whole_file
 
 # ---- the order of the steps ----
 
@@ -156,6 +157,19 @@ class Holder:
 
     def __init__(self, x: torch.Tensor) -> None:
         self.x = x
+
+
+@pytest.mark.parametrize("save", [xm.save, serialization.save])
+def test_an_interrupt_is_raised_as_such(save: Callable[..., None], tmp_path: Path, monkeypatch) -> None:
+    def interrupted(self: object, data: memoryview) -> int:
+        if len(data) > 1000:
+            raise KeyboardInterrupt
+        return len(data)
+
+    monkeypatch.setattr(whole_file._Stream, "write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        save({"w": torch.ones(1000, device="xla")}, tmp_path / "model.pt")
+    assert not (tmp_path / "model.pt").exists()
 
 
 def test_tensors_within_objects_and_modules() -> None:

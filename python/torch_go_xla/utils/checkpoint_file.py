@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from .._backend.snapshot import plainly, settled
 from .._backend.storage import saved_as_cpu
-from .whole_file import replacing
+from .whole_file import Sink, replacing
 
 # A save shorter than this shows no progress, in seconds.
 _PATIENCE = 2.0
@@ -60,6 +60,17 @@ class Progress:
             sys.stderr.flush()
 
 
+def write(data: Any, file: Sink | IO[bytes]) -> None:
+    """Write data by ``torch.save``; raises what has stopped that, an interrupt for one.
+
+    Torch's writer, which is closed in any case, then finds its file incomplete, and would say that alone.
+    """
+    try:
+        torch.save(data, cast(IO[bytes], file))
+    except RuntimeError as error:
+        raise error.__context__ or error from None
+
+
 @plainly()
 def save(data: Any, file_or_path: str | os.PathLike[str] | IO[bytes]) -> None:
     """Write data with its xla tensors as CPU tensors, as ``torch.save`` writes those.
@@ -72,7 +83,7 @@ def save(data: Any, file_or_path: str | os.PathLike[str] | IO[bytes]) -> None:
         data = tree_map_only(FunctionalTensor, settled, data)
     if not isinstance(file_or_path, str | os.PathLike):
         with saved_as_cpu():
-            torch.save(data, file_or_path)
+            write(data, file_or_path)
         return
     progress = Progress(f"saving {os.path.basename(file_or_path)}")
     with (
@@ -80,4 +91,4 @@ def save(data: Any, file_or_path: str | os.PathLike[str] | IO[bytes]) -> None:
         replacing(file_or_path, progress.wrote) as file,
         saved_as_cpu(progress.begin),
     ):
-        torch.save(data, cast(IO[bytes], file))
+        write(data, file)

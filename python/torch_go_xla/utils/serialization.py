@@ -15,7 +15,7 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import IO, Any, cast
+from typing import Any
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
@@ -112,7 +112,7 @@ def _write(data: Any, folder: str, what: str) -> Any:
             storage = t.untyped_storage()
             dtype = t.dtype if storage.nbytes() % t.itemsize == 0 else torch.uint8
             with whole_file.new(file, progress.wrote) as sink:
-                torch.save(torch.empty(0, dtype=dtype).set_(fetch(storage)), cast(IO[bytes], sink))
+                checkpoint_file.write(torch.empty(0, dtype=dtype).set_(fetch(storage)), sink)
     for name in (*files, folder, os.path.dirname(folder)):
         whole_file.flush(name)
     for i, t in tensors.items():
