@@ -1,6 +1,7 @@
 """`torch_go_xla.compile` and `torch.compile(backend="openxla")`: replays give what recordings give."""
 
 import gc
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -162,8 +163,41 @@ def test_values_that_are_equal_and_differ():
         assert [f(x, value).item() for value in (True, 1, 1.0)] == [1, 2, 3]
     assert f.replays == 6
     for _ in range(4):
-        assert f(x, float("nan")).item() == 3  # equal to nothing
-    assert f.replays == 6
+        assert f(x, float("nan")).item() == 3
+    assert f.replays == 8
+
+
+def test_zeros_of_either_sign_and_numbers_from_outside():
+    number: float = 0.0
+
+    def of_argument(x, value):
+        return 1 / (x * value)
+
+    def of_closure(x):
+        return x * number
+
+    x, integer = torch.ones(1, device="xla"), torch.ones(1, dtype=torch.int32, device="xla")
+    signs, types = torch_go_xla.compile(of_argument), torch_go_xla.compile(of_closure)
+    for _ in range(3):
+        assert [signs(x, value).item() for value in (0.0, -0.0)] == [float("inf"), -float("inf")]
+        got = []
+        for number in (2, 2.0, True):  # noqa: B007 (the closure reads it)
+            got.append(types(integer).dtype)
+        assert got == [torch.int32, torch.float32, torch.int32]
+    assert signs.replays == 2 and types.replays == 3
+
+
+def test_threads_that_pass_arguments_in_other_ways():
+    f = torch_go_xla.compile(lambda x, by=None: x + 1 if by is None else x * by)
+    x = torch.ones(2, device="xla")
+    torch_go_xla.sync()
+
+    def work(value, *args, **kwargs):
+        return all(f(*args, **kwargs).tolist() == value for _ in range(30))
+
+    with ThreadPoolExecutor(4) as pool:
+        done = [pool.submit(work, [2, 2], x), pool.submit(work, [3, 3], x, by=3.0)] * 2
+        assert all(d.result() for d in done)
 
 
 def test_what_has_a_lazy_bit_is_recorded():

@@ -2,7 +2,6 @@
 
 /* Captured computations: what a call of one depends on of its arguments, and the call, which gives the core the
  * storages of the arguments and makes tensors of those that the computation makes. */
-#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -63,16 +62,18 @@ done:
 
 /* Appends a value of another type, which counts by itself, as put_tensor does. */
 static int put_value(struct tgx_words *w, PyObject *values, PyObject *value) {
-  if (PyFloat_CheckExact(value) && isnan(PyFloat_AS_DOUBLE(value))) return 0;
-  if (PyObject_Hash(value) == -1) {
-    if (!PyErr_ExceptionMatches(PyExc_TypeError)) return -1;
-    PyErr_Clear();
-    return 0;
-  }
-  if (tgx_words_need(w, 2) < 0 || PyList_Append(values, value) < 0) return -1;
+  if (tgx_words_need(w, 3) < 0) return -1;
   w->p[w->n++] = OTHER;
   w->p[w->n++] = (int64_t)(intptr_t)Py_TYPE(value); /* 1, 1.0 and True are equal; the value keeps its type alive */
-  return 1;
+  if (PyFloat_CheckExact(value)) { /* by its bits: 0.0 and -0.0 are equal too, and a NaN is not equal to itself */
+    double number = PyFloat_AS_DOUBLE(value);
+    memcpy(w->p + w->n++, &number, sizeof number);
+    return 1;
+  }
+  if (PyObject_Hash(value) != -1) return PyList_Append(values, value) < 0 ? -1 : 1;
+  if (!PyErr_ExceptionMatches(PyExc_TypeError)) return -1;
+  PyErr_Clear();
+  return 0;
 }
 
 static PyObject *layout_of(PyObject *args, struct tgx_words *w, struct tgx_words *handles) {

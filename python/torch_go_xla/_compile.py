@@ -51,6 +51,11 @@ def _itself(value: Any) -> Any:
     return value
 
 
+def _of_plain(value: Any) -> Hashable:
+    """Tell apart what is equal: 1, 1.0 and True, 0.0 and -0.0."""
+    return (type(value), value.hex() if isinstance(value, float) else value)
+
+
 def _of_tensor(t: torch.Tensor) -> Hashable:
     return (id(t), t.requires_grad)
 
@@ -61,7 +66,9 @@ def _of_module(module: torch.nn.Module) -> Hashable:
 
 
 def _of_optimizer(optimizer: torch.optim.Optimizer) -> Hashable:
-    return tuple(tuple((k, v) for k, v in group.items() if isinstance(v, _PLAIN)) for group in optimizer.param_groups)
+    return tuple(
+        tuple((k, _of_plain(v)) for k, v in group.items() if isinstance(v, _PLAIN)) for group in optimizer.param_groups
+    )
 
 
 def _of_sequence(values: Sequence[Any]) -> Hashable:
@@ -72,7 +79,7 @@ def _of_sequence(values: Sequence[Any]) -> Hashable:
 def _describer(kind: type) -> Callable[[Any], Hashable] | None:
     """Return what describes values of a type as far as a replay depends on them; None: it does not."""
     kinds: tuple[tuple[Any, Callable[[Any], Hashable]], ...] = (
-        (_PLAIN, _itself), (torch.Tensor, _of_tensor), (torch.nn.Module, _of_module),
+        (_PLAIN, _of_plain), (torch.Tensor, _of_tensor), (torch.nn.Module, _of_module),
         (torch.optim.Optimizer, _of_optimizer), ((list, tuple), _of_sequence),
     )  # fmt: skip
     return next((describe for base, describe in kinds if issubclass(kind, base)), None)
@@ -93,14 +100,13 @@ class Compiled:
         self._name = name or getattr(function, "__name__", type(function).__name__)
         self._graphs = graphs
         self._outside = list(_reachable(function))
-        self._tree: Any = None  # of the arguments of the latest call; None: they are leaves themselves
-        self._recorded: dict[int, Recorded] = {}
+        # By device and tree of the arguments, None where they are leaves themselves.
+        self._recorded: dict[tuple[int, Any], Recorded] = {}
+        self._latest: Recorded | None = None
         functools.update_wrapper(self, function, updated=())
 
-    def _flat(self, *leaves: Any) -> Any:
-        if self._tree is None:
-            return self._function(*leaves)
-        args, kwargs = pytree.tree_unflatten(list(leaves), self._tree)
+    def _flat(self, tree: Any, *leaves: Any) -> Any:
+        args, kwargs = pytree.tree_unflatten(list(leaves), tree)
         return self._function(*args, **kwargs)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -108,23 +114,23 @@ class Compiled:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves: Sequence[Any] = args
-        self._tree = None
+        tree = None
         if kwargs or not _LEAVES.issuperset(map(type, args)):
-            leaves, self._tree = pytree.tree_flatten((args, kwargs))
+            leaves, tree = pytree.tree_flatten((args, kwargs))
         device = native().fast.device_of(leaves)
-        recorded = self._recorded.get(device)
+        recorded = self._recorded.get((device, tree))
         if recorded is None:
-            recorded = self._recorded[device] = Recorded(self._flat, device, state=True)
+            flat = self._function if tree is None else functools.partial(self._flat, tree)
+            recorded = self._recorded[device, tree] = Recorded(flat, device, state=True)
         outside = tuple(_state(value()) for value in self._outside)
-        result = recorded(leaves, (self._tree, outside, torch.is_grad_enabled()))
+        result = recorded(leaves, (outside, torch.is_grad_enabled()))
         if recorded.reason:
             native().sync(device)  # a replay has seen to that
+        self._latest = recorded
         if self._full_graph and recorded.reason.startswith("it reads a value"):
             raise RuntimeError(f"compile(full_graph=True): {self._name} is more than one graph: {recorded.reason}")
-        if self._graphs is not None and recorded.graphs > self._graphs:
-            raise RuntimeError(
-                f"compile: {self._name} has {recorded.graphs} different graphs, {self._graphs} are allowed"
-            )
+        if self._graphs is not None and (graphs := sum(r.graphs for r in self._recorded.values())) > self._graphs:
+            raise RuntimeError(f"compile: {self._name} has {graphs} different graphs, {self._graphs} are allowed")
         return result
 
     @property
@@ -133,11 +139,12 @@ class Compiled:
         return sum(r.replays for r in self._recorded.values())
 
     def explain(self) -> str:
-        """Say how the latest calls ran, and why they were recorded if they were."""
-        for recorded in self._recorded.values():
-            if recorded.reason:
-                return f"{self._name}: recorded at the latest call: {recorded.reason}"
-        return f"{self._name}: {self.replays} replays" if self._recorded else f"{self._name}: never called"
+        """Say how the latest call ran, and why it was recorded if it was."""
+        if self._latest is None:
+            return f"{self._name}: never called"
+        if self._latest.reason:
+            return f"{self._name}: recorded at the latest call: {self._latest.reason}"
+        return f"{self._name}: {self.replays} replays"
 
     def __repr__(self) -> str:
         return f"<compiled {self.explain()}>"
