@@ -157,3 +157,17 @@ except RuntimeError as e: print(e)
 """)
     assert "before the first xla tensor" in out
     assert list(tmp_path.iterdir()), "no program was kept"
+
+
+def test_submodules_are_there_without_an_import(ok) -> None:
+    names = "debug.graph.of", "debug.profiler.trace", "debug.compilations.explain", "utils.serialization.save"
+    names += (
+        "utils.safetensors.save_file",
+        "experimental.distributed_checkpoint.CheckpointManager",
+        "distributed.spmd.Mesh",
+    )
+    names += "core.xla_model.save", "stablehlo.save_as_stablehlo"
+    ok("import torch_go_xla\n" + "\n".join(f"torch_go_xla.{name}" for name in names))
+    for package in (torch_go_xla, torch_go_xla.debug):
+        with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+            _ = package.nothing

@@ -14,9 +14,7 @@ The names are those of ``torch_xla``. The device opens with the first tensor, no
 from __future__ import annotations
 
 import contextlib
-import importlib
 from collections.abc import Iterator
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -40,6 +38,7 @@ from ._backend.errors import (  # noqa: E402
 )
 from ._compile import compile  # noqa: E402
 from ._launch import launch  # noqa: E402
+from ._lazy import submodules  # noqa: E402
 
 if torch.distributed.is_available():
     from .distributed import xla_backend
@@ -69,14 +68,7 @@ __all__ = [
     "sync",
 ]
 
-# Loaded at first use, so that the import stays short.
-_LAZY = ("amp", "backends", "core", "debug", "distributed", "experimental", "plugins", "runtime", "stablehlo", "utils")
-
-
-def __getattr__(name: str) -> ModuleType:
-    if name in _LAZY:
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = submodules(__name__)
 
 
 def device(index: int | None = None) -> torch.device:

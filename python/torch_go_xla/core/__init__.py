@@ -1,1 +1,5 @@
 """Core functions, as torch_xla's ``torch_xla.core``."""
+
+from .._lazy import submodules
+
+__getattr__ = submodules(__name__)

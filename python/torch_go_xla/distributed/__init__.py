@@ -1,1 +1,5 @@
 """Programs over many devices."""
+
+from .._lazy import submodules
+
+__getattr__ = submodules(__name__)

@@ -1,1 +1,5 @@
 """What torch_xla has in ``torch_xla.experimental``."""
+
+from .._lazy import submodules
+
+__getattr__ = submodules(__name__)

@@ -1,1 +1,5 @@
 """Saving and other utilities, as torch_xla's ``torch_xla.utils``."""
+
+from .._lazy import submodules
+
+__getattr__ = submodules(__name__)
