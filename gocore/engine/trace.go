@@ -137,6 +137,11 @@ func (e *Engine) trace(w, out []int64) (Status, error) {
 		return Failed, err
 	}
 	outs := c.Outs()
+	for _, o := range outs {
+		if o.Bytes() == math.MaxInt64 {
+			return Failed, errs.New(errs.Runtime, "Storage size calculation overflowed with sizes=%s", shape.TorchDims(o.Dims))
+		}
+	}
 	if len(sc.dests) == 0 { // the op returns a list
 		for range outs {
 			sc.dests = append(sc.dests, dest{kind: dispNew})

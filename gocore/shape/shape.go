@@ -5,6 +5,8 @@
 package shape
 
 import (
+	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,11 +49,7 @@ func Of(d dtype.DType, dims []int64) *Shape {
 	if s := find(*b, h, d, dims); s != nil {
 		return s
 	}
-	n := int64(1)
-	for _, x := range dims {
-		n *= x
-	}
-	s = &Shape{DType: d, Dims: append(make([]int64, 0, len(dims)), dims...), Hash: h, numel: n, next: *b}
+	s = &Shape{DType: d, Dims: append(make([]int64, 0, len(dims)), dims...), Hash: h, numel: product(dims), next: *b}
 	*b = s
 	table.count++
 	return s
@@ -101,11 +99,30 @@ func hash(d dtype.DType, dims []int64) uint64 {
 // Rank is the number of dimensions.
 func (s *Shape) Rank() int { return len(s.Dims) }
 
-// Numel is the number of elements.
+// Numel is the number of elements, math.MaxInt64 if there are more.
 func (s *Shape) Numel() int64 { return s.numel }
 
-// Bytes is the size of a dense buffer of this shape.
-func (s *Shape) Bytes() int64 { return s.numel * int64(s.DType.Size()) }
+// Bytes is the size of a dense buffer of this shape, math.MaxInt64 if it is larger.
+func (s *Shape) Bytes() int64 { return times(s.numel, int64(s.DType.Size())) }
+
+func product(dims []int64) int64 {
+	if slices.Contains(dims, 0) {
+		return 0
+	}
+	n := int64(1)
+	for _, x := range dims {
+		n = times(n, x)
+	}
+	return n
+}
+
+// times is a product of two numbers ≥ 0, math.MaxInt64 if it is larger.
+func times(x, y int64) int64 {
+	if high, low := bits.Mul64(uint64(x), uint64(y)); high == 0 && low <= math.MaxInt64 {
+		return int64(low)
+	}
+	return math.MaxInt64
+}
 
 // With is the same dimensions with another element type.
 func (s *Shape) With(d dtype.DType) *Shape {

@@ -15,7 +15,7 @@ import torch
 from . import transfer
 from .core import device_index, native
 from .storage import new_storage, resize_storage
-from .transfer import contiguous_strides, new_tensor
+from .transfer import contiguous_strides, new_tensor, storage_bytes
 
 _aten = torch.ops.aten
 _CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
@@ -159,7 +159,7 @@ def resize_(
     storage = self.untyped_storage()
     elements = math.prod(size)
     offset = int(self.storage_offset())
-    needed = (offset + elements) * self.element_size() if elements else 0
+    needed = storage_bytes(offset + elements, self.dtype, size) if elements else 0
     if needed > storage.nbytes():
         resize_storage(storage, needed)
     strides = _strides_for(size, memory_format) or contiguous_strides(size)

@@ -35,12 +35,20 @@ def _spanned(sizes: Any, strides: Any) -> int:
     return 0 if 0 in sizes else 1 + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
 
 
+def storage_bytes(elements: int, dtype: torch.dtype, sizes: Any, strides: Any = None) -> int:
+    """Return the bytes of a storage; RuntimeError where torch's count of them would overflow."""
+    if (nbytes := elements * dtype.itemsize) < 1 << 63:
+        return nbytes
+    of = f"sizes={list(sizes)}" if strides is None else f"sizes={list(sizes)} and strides={list(strides)}"
+    raise RuntimeError(f"Storage size calculation overflowed with {of}")
+
+
 def new_tensor(sizes: Any, dtype: torch.dtype, device: int, strides: tuple[int, ...] | None = None) -> torch.Tensor:
     """Return a tensor of the device, not yet written, in a storage of just its size."""
     core = native()
     number = scalar_type(dtype)
     elements = math.prod(sizes) if strides is None else _spanned(sizes, strides)
-    handle = core.fast.alloc(elements * dtype.itemsize, device)
+    handle = core.fast.alloc(storage_bytes(elements, dtype, sizes, strides), device)
     return core.fast.new_tensor(handle, number, device, tuple(sizes), strides)  # type: ignore[no-any-return]
 
 
