@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"golang.org/x/exp/mmap"
 )
 
 // Disk is a directory of values that processes share: one file a key, written beside and renamed. It is bounded in
@@ -90,49 +89,31 @@ func (d *Disk) path(key string) string {
 // Get reads a value. A key that is not there is an fs.ErrNotExist; a file that is damaged, or of another stamp
 // under this one's name, is ErrCorrupt, and is removed so that it is written anew.
 func (d *Disk) Get(key string) ([]byte, error) {
-	r, err := mmap.Open(d.path(key))
+	data, err := os.ReadFile(d.path(key))
 	if err != nil {
 		return nil, err
 	}
-	value, err := d.read(r)
-	if cerr := r.Close(); err == nil {
-		err = cerr
-	}
+	value, err := d.open(data)
 	switch {
 	case d.readOnly:
-	case errors.Is(err, ErrCorrupt):
+	case err != nil:
 		err = errors.Join(err, os.Remove(d.path(key)))
-	case err == nil:
+	default:
 		now := time.Now()
 		_ = os.Chtimes(d.path(key), now, now) // used; the value is good if another process has removed it meanwhile
 	}
 	return value, err
 }
 
-func (d *Disk) read(r *mmap.ReaderAt) ([]byte, error) {
-	if r.Len() < headerSize {
+// open is the value in the data of a file.
+func (d *Disk) open(data []byte) ([]byte, error) {
+	if len(data) < headerSize || !bytes.HasPrefix(data, []byte(magic)) {
 		return nil, ErrCorrupt
 	}
-	header := make([]byte, headerSize)
-	if _, err := r.ReadAt(header, 0); err != nil {
-		return nil, err
-	}
-	if !bytes.HasPrefix(header, []byte(magic)) {
-		return nil, ErrCorrupt
-	}
-	rest := header[len(magic):]
-	if !bytes.Equal(rest[:sha256.Size], d.stamp[:]) {
-		return nil, ErrCorrupt
-	}
-	sum, size := rest[sha256.Size:2*sha256.Size], binary.LittleEndian.Uint64(rest[2*sha256.Size:])
-	if size != uint64(r.Len()-headerSize) {
-		return nil, ErrCorrupt
-	}
-	value := make([]byte, size)
-	if _, err := r.ReadAt(value, int64(headerSize)); err != nil {
-		return nil, err
-	}
-	if got := sha256.Sum256(value); !bytes.Equal(got[:], sum) {
+	header, value := data[len(magic):headerSize], data[headerSize:]
+	stamp, sum, size := header[:sha256.Size], header[sha256.Size:2*sha256.Size], header[2*sha256.Size:]
+	got := sha256.Sum256(value)
+	if !bytes.Equal(stamp, d.stamp[:]) || binary.LittleEndian.Uint64(size) != uint64(len(value)) || !bytes.Equal(sum, got[:]) {
 		return nil, ErrCorrupt
 	}
 	return value, nil
