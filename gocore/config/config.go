@@ -76,8 +76,8 @@ func Set(name, text string) error {
 			return fmt.Errorf("%s=%q: want 0 or 1", name, text)
 		}
 	case Int:
-		if _, err := strconv.ParseInt(text, 10, 64); err != nil {
-			return fmt.Errorf("%s=%q: want a whole number", name, text)
+		if n, err := strconv.ParseInt(text, 10, 64); err != nil || n < 0 {
+			return fmt.Errorf("%s=%q: want a whole number, 0 or more", name, text)
 		}
 	}
 	state.Lock()
