@@ -297,7 +297,14 @@ def test_exponents_of_subnormal_numbers():
 def test_constants_divided_by_zero(dtype):
     """The compiler computes what is constant, with whatever the divisors are: a zero must not end the process."""
     x, zeros = (make(3, dtype=dtype, device="xla") for make in (torch.ones, torch.zeros))
-    for divide in (torch.floor_divide, torch.remainder, torch.fmod, torch.gcd, torch.lcm, partial(torch.div, rounding_mode="trunc")):
+    for divide in (
+        torch.floor_divide,
+        torch.remainder,
+        torch.fmod,
+        torch.gcd,
+        torch.lcm,
+        partial(torch.div, rounding_mode="trunc"),
+    ):
         assert divide(x, zeros).cpu().dtype == dtype
     upto = torch.arange(3, dtype=dtype, device="xla")
     assert (5 % upto)[1:].tolist() == [0, 1] and (5 // upto)[1:].tolist() == [5, 2]
