@@ -4,6 +4,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ffi.h"
@@ -61,9 +62,19 @@ static void *serve(void *unused) {
   return NULL;
 }
 
+/* glibc gives the top of a heap back to the system when it is longer than twice the longest block that was ever mapped on its
+ * own and freed, up to this one. Torch's kernels free what they return and what they compute with at once: without this, each
+ * call of a kernel may fill fresh pages. No page of the block is touched. */
+static void keep_freed_memory(void) {
+  enum { LONGEST = 32 << 20 /* DEFAULT_MMAP_THRESHOLD_MAX of malloc.c */, HEADER = 1 << 16 };
+  void *volatile block = malloc(LONGEST - HEADER); /* volatile: or the compiler leaves both calls out */
+  free(block);
+}
+
 static const char *start(void) {
   if (started) return NULL;
   pthread_t thread;
+  keep_freed_memory();
   if (pthread_create(&thread, NULL, serve, NULL) != 0) return "no thread for torch's kernels";
   pthread_detach(thread);
   started = true;
