@@ -212,6 +212,8 @@ class PerDeviceLoader:
 class MpDeviceLoader:
     """A loader whose batches are on a device; each iteration over it reads the loader anew.
 
+    It has the attributes of the loader besides its own, such as ``dataset``.
+
     Args:
         loader: as ParallelLoader's ``cpu_loader``.
         device: the device.
@@ -232,3 +234,8 @@ class MpDeviceLoader:
 
     def __len__(self) -> int:
         return len(self._loader)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_loader":  # it has none yet
+            raise AttributeError(name)
+        return getattr(self._loader, name)
