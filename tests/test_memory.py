@@ -209,6 +209,31 @@ def test_the_peak_of_an_adam_step(ok) -> None:
     assert peaks["0"] > 1.3
 
 
+COMPILED = """
+import re, torch, torch_go_xla
+import torch_go_xla.debug.metrics as met
+sizes = range(2, 130)  # a kernel each
+xs = [torch.ones(n).to("xla") for n in sizes]
+kept = [x.exp() * x.sigmoid() for x in xs]
+torch_go_xla.sync(wait=True)
+maps = re.split("^(?=[0-9a-f]+-)", open("/proc/self/smaps").read(), flags=re.M)
+resident = sum(
+    int(re.search("Rss: *([0-9]+)", m)[1]) - int(re.search("Anonymous: *([0-9]+)", m)[1])
+    for m in maps if "libtensorflow_cc" in m
+)
+print(met.metric_data("CompileTime")[1] // 1_000_000, resident)
+"""
+
+
+@pytest.mark.slow
+def test_a_long_compilation_leaves_little_of_the_compiler_in_memory(ok) -> None:
+    """The compiler's code and tables stay in the page cache, not in the process: 100 MB or more."""
+    milliseconds, resident = map(int, ok(COMPILED).split())
+    print(f"compiled for {milliseconds} ms; {resident} kB of the library are resident")
+    assert milliseconds > 1000, "too short to be cleaned up after"
+    assert resident < 64 << 10
+
+
 RESIDENT = """
 import {modules}
 print(*(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmRSS")))

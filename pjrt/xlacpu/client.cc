@@ -101,6 +101,7 @@ PJRT_Error* Client_Create(PJRT_Client_Create_Args* args) {
   ClientRef client = Client::Make(std::move(runtime), std::move(pool));
   client->asynchronous = asynchronous;
   client->self = client;
+  ReleaseLibraryPages();
   args->client = Wrap(client.get());
   return nullptr;
 }

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <elf.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <cstddef>
@@ -49,6 +50,8 @@ constexpr Record kXla = {"libtensorflow_cc.so.2", 788086608,
 constexpr Record kFramework = {"libtensorflow_framework.so.2", 65222328,
                                0xd406722ca4eef77a};
 
+constexpr uintptr_t kPage = 4096;
+
 constexpr uint64_t kPrime = 1099511628211u;
 
 uint64_t Mix(uint64_t hash, const unsigned char* bytes, size_t size) {
@@ -56,28 +59,47 @@ uint64_t Mix(uint64_t hash, const unsigned char* bytes, size_t size) {
   return hash;
 }
 
-// FNV-1a over the ELF header, the table of segments (every section's growth
-// moves them) and pages sampled from all read-only segments. A hash of the whole
-// file would cost a second at each start.
-uint64_t Fingerprint(const void* base) {
-  constexpr size_t kSamples = 64, kSampleSize = 4096;
+// Calls `visit(address, size)` for what is loaded of each segment that the
+// library at `base` only reads: its code, constants and symbols. Relocations
+// write to the others.
+template <class Visit>
+void ForEachReadOnlySegment(const void* base, Visit visit) {
   const auto* bytes = static_cast<const unsigned char*>(base);
   const auto* header = static_cast<const Elf64_Ehdr*>(base);
   const auto* segments =
       reinterpret_cast<const Elf64_Phdr*>(bytes + header->e_phoff);
+  for (int i = 0; i < header->e_phnum; ++i) {
+    const Elf64_Phdr& segment = segments[i];
+    if (segment.p_type != PT_LOAD || (segment.p_flags & PF_W) != 0) continue;
+    visit(bytes + segment.p_vaddr, size_t{segment.p_filesz});
+  }
+}
+
+// FNV-1a over the ELF header, the table of segments (every section's growth
+// moves them) and pages sampled from all read-only segments. A hash of the whole
+// file would cost a second at each start.
+uint64_t Fingerprint(const void* base) {
+  constexpr size_t kSamples = 64, kSampleSize = kPage;
+  const auto* bytes = static_cast<const unsigned char*>(base);
+  const auto* header = static_cast<const Elf64_Ehdr*>(base);
   uint64_t hash = Mix(14695981039346656037u, bytes, sizeof *header);
   hash = Mix(hash, bytes + header->e_phoff,
              header->e_phnum * sizeof(Elf64_Phdr));
-  for (int i = 0; i < header->e_phnum; ++i) {
-    const Elf64_Phdr& segment = segments[i];
-    // Relocations write to the others.
-    if (segment.p_type != PT_LOAD || (segment.p_flags & PF_W) != 0) continue;
-    const size_t step = segment.p_filesz / kSamples;
+  ForEachReadOnlySegment(base, [&](const unsigned char* at, size_t size) {
+    const size_t step = size / kSamples;
     for (size_t k = 0; step >= kSampleSize && k < kSamples; ++k) {
-      hash = Mix(hash, bytes + segment.p_vaddr + k * step, kSampleSize);
+      hash = Mix(hash, at + k * step, kSampleSize);
     }
-  }
+  });
   return hash;
+}
+
+// A function of each library, by which it is found in the process.
+const void* InXla() {
+  return reinterpret_cast<const void*>(&xla::GetXlaPjrtCpuClient);
+}
+const void* InFramework() {
+  return reinterpret_cast<const void*>(&tsl::Env::Default);
 }
 
 absl::Status CheckFile(const Record& record, const void* symbol) {
@@ -116,11 +138,8 @@ absl::Status Check() {
         kRequirement, "; ", info.dli_fname ? info.dli_fname : "a library",
         " is TensorFlow ", version));
   }
-  absl::Status status = CheckFile(
-      kXla, reinterpret_cast<const void*>(&xla::GetXlaPjrtCpuClient));
-  if (!status.ok()) return status;
-  return CheckFile(kFramework,
-                   reinterpret_cast<const void*>(&tsl::Env::Default));
+  absl::Status status = CheckFile(kXla, InXla());
+  return status.ok() ? CheckFile(kFramework, InFramework()) : status;
 }
 
 }  // namespace
@@ -128,6 +147,20 @@ absl::Status Check() {
 absl::Status CheckLibraries() {
   static const absl::Status* status = new absl::Status(Check());
   return *status;
+}
+
+void ReleaseLibraryPages() {
+  for (const void* symbol : {InXla(), InFramework()}) {
+    Dl_info info{};
+    if (dladdr(symbol, &info) == 0) continue;
+    ForEachReadOnlySegment(
+        info.dli_fbase, [](const unsigned char* at, size_t size) {
+          const auto begin = reinterpret_cast<uintptr_t>(at) & -kPage;
+          const auto end = reinterpret_cast<uintptr_t>(at + size) & -kPage;
+          // Refused where the process has locked its memory: it wants it so.
+          madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+        });
+  }
 }
 
 uint64_t LibraryIdentity() { return kXla.fingerprint; }

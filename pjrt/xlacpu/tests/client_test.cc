@@ -1,7 +1,9 @@
 // Clients, their options, devices, memories and topologies.
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <set>
+#include <sstream>
 
 #include "harness.h"
 
@@ -13,6 +15,30 @@ constexpr int kInvalidArgument = PJRT_Error_Code_INVALID_ARGUMENT;
 
 std::string Text(const char* data, size_t size) {
   return std::string(data, size);
+}
+
+// How much of XLA's library is in memory and as it is in the file, in kB.
+int64_t ResidentOfLibrary() {
+  std::ifstream maps("/proc/self/smaps");
+  std::string line, word;
+  int64_t resident = 0, number = 0;
+  bool ours = false;
+  while (std::getline(maps, line)) {
+    std::istringstream fields(line);
+    fields >> word;
+    if (word.back() != ':') ours = line.find("libtensorflow_cc") != line.npos;
+    if (!ours || !(fields >> number)) continue;
+    if (word == "Rss:") resident += number;
+    if (word == "Anonymous:") resident -= number;
+  }
+  return resident;
+}
+
+TEST(open_client_lets_go_of_what_loading_read) {
+  Client client;
+  const int64_t resident = ResidentOfLibrary();
+  EXPECT(resident > 0);
+  EXPECT(resident < 64 << 10);  // 220 MB after loading
 }
 
 TEST(client_has_the_devices_asked_for) {
