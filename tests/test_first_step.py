@@ -58,6 +58,26 @@ def test_the_first_step_is_the_program_of_all(kind, options):
             torch.testing.assert_close(torch.as_tensor(mine[name]).cpu(), torch.as_tensor(value), msg=name)
 
 
+def test_a_counter_that_comes_as_the_number_zero_begins_as_a_buffer():
+    """The batches that a batch norm has seen: 0 in the first step, and then a value of the step before."""
+    torch.manual_seed(0)
+    reference = nn.Sequential(nn.Linear(7, 4), nn.BatchNorm1d(4), nn.Linear(4, 3))
+    model = copy.deepcopy(reference).to("xla")
+    met.clear_all()
+    got = list(_losses(model, torch.optim.SGD(model.parameters(), lr=0.1), "xla", 7))
+    assert met.counter_value("UncachedCompile") == 1
+    assert got == pytest.approx(list(_losses(reference, torch.optim.SGD(reference.parameters(), lr=0.1), "cpu", 7)))
+    assert model[1].num_batches_tracked.item() == 4
+
+
+def test_a_copied_zero_keeps_its_sign():
+    values = [0.0, -0.0, complex(0.0, -0.0), 0, False]
+    ours = [torch.tensor(v).to("xla") for v in values]
+    for v, x in zip(values, ours, strict=True):
+        assert repr(x.item()) == repr(torch.tensor(v).item())
+    assert torch.ones(2, device="xla").copy_(torch.tensor(0)).tolist() == [0, 0]
+
+
 def test_momentum_with_dampening_begins_with_the_gradient():
     p = nn.Parameter(torch.ones(2, device="xla"))
     optimizer = torch.optim.SGD([p], lr=1.0, momentum=0.9, dampening=0.5)

@@ -69,6 +69,7 @@ type record struct {
 }
 
 var (
+	opCopy, _  = ops.Lookup("copy")
 	opZero, _  = ops.Lookup("zero")
 	opZeros, _ = ops.Lookup("zeros")
 )
@@ -157,7 +158,7 @@ func (e *Engine) trace(w, out []int64) (Status, error) {
 	}
 	op := ir.FirstRow + ir.Op(w[recRow])
 	var id ir.ID
-	if op == opZero || op == opZeros { // the same as what a storage holds that was never written
+	if op == opZero || op == opZeros || op == opCopy && t.Graph.IsZero(sc.in[1]) { // the same as what a storage holds that was never written
 		id = t.Zeros(outs[0].DType, outs[0].Dims)
 	} else if len(outs) == 1 {
 		id = t.Graph.Add(op, sc.in, sc.words, outs[0], 0)

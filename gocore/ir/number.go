@@ -84,6 +84,12 @@ func (g *Graph) AddNumber(n Number, flags Flags, bake bool) ID {
 	return g.Add(OpScalar, nil, w[:], shape.Of(n.Type, nil), flags)
 }
 
+// IsZero reports that a node is the leaf of the number 0, which has the bits of zeros: not of -0.
+func (g *Graph) IsZero(id ID) bool {
+	n, ok := g.Number(id)
+	return ok && n == Number{Type: n.Type} && !math.Signbit(n.F) && !math.Signbit(n.Im)
+}
+
 // IsArgument reports that an ID is that of a leaf which AddNumber made of this number as an argument of the program.
 func (g *Graph) IsArgument(id ID, n Number, flags Flags) bool {
 	if int(id) >= len(g.nodes) || g.nodes[id].Flags != flags|Param {
