@@ -111,6 +111,31 @@ def test_a_view_is_a_view_for_autograd():
     assert y.view(6)._base is y
 
 
+def test_views_in_inference_mode():
+    """A view is a tensor for inference where what it shows is one."""
+    seen = []
+    for device in ("cpu", "xla"):
+        x = torch.arange(12.0, device=device).view(3, 4)
+        w = torch.nn.Parameter(x.clone())
+        with torch.inference_mode():
+            y = x * 1
+            views = [
+                v
+                for t in (x, w, y)
+                for v in (t[0], t.t(), t.view(-1)[2:], *t.chunk(2), t.detach()[1:], t.unfold(1, 2, 2))
+            ]
+            x[1].add_(1)
+            x.view(-1)[5:].mul_(2)
+            y[:, 1].zero_()
+            w.view(2, 6)[0].fill_(3)
+        with torch.no_grad():
+            seen.append([(v.is_inference(), v._is_view(), v.stride(), v.storage_offset(), v.tolist()) for v in views])
+        seen[-1] += [x._version, w._version, x.tolist()]
+        with pytest.raises(RuntimeError, match="[Ii]nference tensor"):
+            y[0].add_(1)
+    assert seen[0] == seen[1]
+
+
 def test_modification_in_place_is_seen_by_autograd():
     x = torch.ones(2, device="xla", requires_grad=True)
     y = x.exp()

@@ -76,7 +76,12 @@ typedef uint64_t tgx_ivalue;  /* torch's StableIValue */
   X(int32_t, torch_list_size, (void *, size_t *))                                                          \
   X(int32_t, torch_list_get_item, (void *, size_t, tgx_ivalue *))                                          \
   X(int32_t, torch_delete_list, (void *))                                                                  \
+  X(int32_t, torch_new_list_reserve_size, (size_t, void **))                                               \
+  X(int32_t, torch_list_push_back, (void *, tgx_ivalue))                                                   \
+  X(int32_t, torch_new_stable_ivalue, (tgx_ivalue **))                                                     \
   X(int32_t, torch_delete_stable_ivalue, (tgx_ivalue *))                                                   \
+  X(int32_t, torch_call_dispatcher, (const char *, const char *, tgx_ivalue *, uint64_t))                  \
+  X(int32_t, aoti_torch_new_tensor_handle, (tgx_tensor, tgx_tensor *))                                     \
   X(const char *, torch_exception_get_what_without_backtrace, (void))                                      \
   X(int32_t, aoti_torch_library_init_impl, (const char *, const char *, const char *, uint32_t, void **))  \
   X(int32_t, aoti_torch_get_sizes, (tgx_tensor, int64_t **))                                               \
@@ -243,6 +248,9 @@ bool tgx_is_plain_type(PyObject *o);
 /* Whether a tensor of these classes is nothing but a tensor of the device: not to be read conjugated, for example. False
  * where setup_shortcuts has not found that out. */
 bool tgx_has_plain_keys(PyObject *tensor);
+
+/* The tensor lacks dispatch keys that plain ones of the device have: one for inference does. */
+bool tgx_lacks_keys(tgx_tensor t);
 /* Whether torch's dispatcher would do nothing for this operand but call the kernel. */
 bool tgx_is_plain(PyObject *tensor);
 /* The same for a tensor of the CPU. */

@@ -65,9 +65,15 @@ bool tgx_is_plain_type(PyObject *o) {
   return Py_IS_TYPE(o, torch_state.types[0]) || Py_IS_TYPE(o, torch_state.types[1]);
 }
 
-static uint64_t keys_of(PyObject *tensor) {
-  uint64_t *const *t = tgx_borrow(tensor);
+static uint64_t keys_in(const void *tensor) {
+  uint64_t *const *t = tensor;
   return (*t)[torch_state.key_word];
+}
+
+static uint64_t keys_of(PyObject *tensor) { return keys_in(tgx_borrow(tensor)); }
+
+bool tgx_lacks_keys(tgx_tensor t) {
+  return torch_state.ready && (torch_state.plain_keys & ~keys_in(t)) != 0;
 }
 
 static bool needs_gradient(PyObject *tensor) {

@@ -78,12 +78,49 @@ static bool read_source(tgx_tensor t, source *s, message *m) {
   return true;
 }
 
+static struct {
+  bool (*inference)(void); /* c10::InferenceMode::is_enabled */
+  uint64_t version;        /* torch's */
+} torch_state;
+
+static bool new_list(const int64_t *v, int64_t n, tgx_ivalue *to) {
+  void *list;
+  if (tgx_shim.torch_new_list_reserve_size((size_t)n, &list)) return false;
+  for (int64_t i = 0; i < n; i++) tgx_shim.torch_list_push_back(list, (tgx_ivalue)v[i]);
+  *to = (tgx_ivalue)(uintptr_t)list;
+  return true;
+}
+
+/* The view as an alias that then gets other sizes, which is a tensor for inference just if t is one. Both calls take
+ * over what is on their stack. */
+static bool view_of_alias(tgx_tensor t, const ints *sizes, const int64_t *strides, int64_t offset, tgx_tensor *view) {
+  tgx_ivalue stack[4], *place;
+  tgx_tensor same;
+  if (tgx_shim.aoti_torch_new_tensor_handle(t, &same)) return false;
+  stack[0] = (tgx_ivalue)(uintptr_t)same;
+  if (tgx_shim.torch_call_dispatcher("aten::alias", "", stack, torch_state.version)) return false;
+  if (!new_list(sizes->v, sizes->n, &stack[1]) || !new_list(strides, sizes->n, &stack[2]) ||
+      tgx_shim.torch_new_stable_ivalue(&place))
+    return false;
+  *place = (tgx_ivalue)offset;
+  stack[3] = (tgx_ivalue)(uintptr_t)place;
+  if (tgx_shim.torch_call_dispatcher("aten::as_strided_", "", stack, torch_state.version)) return false;
+  *view = (tgx_tensor)(uintptr_t)stack[0];
+  return true;
+}
+
+static bool new_view(tgx_tensor t, const source *s, const ints *sizes, const int64_t *strides, int64_t offset,
+                     tgx_tensor *view) {
+  /* _reinterpret_tensor makes a tensor for inference in inference mode, and only there. */
+  if (torch_state.inference() || tgx_lacks_keys(t)) return view_of_alias(t, sizes, strides, offset, view);
+  return tgx_shim.aoti_torch__reinterpret_tensor(t, sizes->n, sizes->v, strides, offset - s->offset, view) == 0;
+}
+
 /* The end of a kernel: the view of t in its place, or the error. */
 static void give(const char *kernel, tgx_ivalue *stack, tgx_tensor t, const source *s, const ints *sizes,
                  const int64_t *strides, int64_t offset, message *m) {
   tgx_tensor view = NULL;
-  if (m->n == 0 &&
-      tgx_shim.aoti_torch__reinterpret_tensor(t, sizes->n, sizes->v, strides, offset - s->offset, &view))
+  if (m->n == 0 && !new_view(t, s, sizes, strides, offset, &view))
     say(m, "%s", tgx_shim.torch_exception_get_what_without_backtrace());
   tgx_shim.aoti_torch_delete_tensor_object(t);
   if (m->n > 0) throw_message(kernel, m);
@@ -293,6 +330,9 @@ const char *tgx_register_views(uint64_t torch_version) {
     const char *name;
     void (*kernel)(tgx_ivalue *, uint64_t, uint64_t);
   } kernels[] = {{"as_strided", as_strided}, {"_reshape_alias", reshape_alias}, {"view", view}};
+  torch_state.version = torch_version;
+  *(void **)&torch_state.inference = tgx_shim_symbol("_ZN3c1013InferenceMode10is_enabledEv");
+  if (torch_state.inference == NULL) return "c10::InferenceMode::is_enabled";
   if (tgx_shim.aoti_torch_library_init_impl("aten", "PrivateUse1", "views.c", 1, &library))
     return tgx_shim.torch_exception_get_what_without_backtrace();
   for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)

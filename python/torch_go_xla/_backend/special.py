@@ -199,6 +199,30 @@ def resize_out(tensor: torch.Tensor, sizes: tuple[int, ...]) -> None:
     tensor.resize_(sizes)
 
 
+# ---- values that are looked at, and layouts that xla has not ----
+
+
+def _assert_async(
+    self: torch.Tensor, assert_msg: str = "Expected Tensor with single nonzero value, but got zero"
+) -> None:
+    if not self:
+        raise RuntimeError(assert_msg)
+
+
+def _left_aligned(t: torch.Tensor, mask: torch.Tensor) -> bool:
+    """Say no: TransformerEncoder would make a nested tensor of a mask that is a length for each row."""
+    return False
+
+
+def absent(kind: str) -> Kernel:
+    """Return the kernel of every op for a kind of tensors that there is not."""
+
+    def kernel(op: Any, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"{op}: there are no {kind} tensors on xla")
+
+    return kernel
+
+
 # ---- what torch's CPU kernels do right for any device: they touch metadata only ----
 
 _METADATA = (
@@ -267,6 +291,9 @@ def kernels() -> dict[str, Kernel]:
         "set_.source_Storage_storage_offset": _set_storage_offset,
         "set_": _set_nothing,
         "record_stream": _record_stream,
+        "_assert_async": _assert_async,
+        "_assert_async.msg": _assert_async,
+        "_nested_tensor_from_mask_left_aligned": _left_aligned,
         "convolution_overrideable": _convolution,
         "convolution_backward_overrideable": _convolution_backward,
         **{name: _metadata(name) for name in _METADATA},
