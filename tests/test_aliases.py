@@ -6,6 +6,7 @@ aliases, strides, version counters and errors. `READS` are the ways to look.
 
 from __future__ import annotations
 
+import copy
 import io
 from collections.abc import Callable
 
@@ -215,11 +216,20 @@ def detached_in_place(d: str) -> list[Tensor]:
     return [y, x.detach()]
 
 
+def deep_copies(d: str) -> list[Tensor]:
+    x = count(d, 6)
+    parts = [x, x[2:], x.view(2, 3).t().requires_grad_()]
+    copies = copy.deepcopy(parts)
+    copies[1].mul_(10)
+    x.add_(1)
+    return [*parts, *copies]
+
+
 CASES = [
     assigned_data, exchanged_data, set_to_a_tensor, set_to_a_part, resized, emptied_and_back, as_strided_in_place,
     windows_that_overlap, refused_in_the_middle, bits, complex_and_real, lazy_conjugates, diagonals,
     windows_that_are_written, flipped, views_of_views, two_writers, results_in_views, changed_between_gradients,
-    gradients_that_are_views, detached_in_place,
+    gradients_that_are_views, detached_in_place, deep_copies,
 ]  # fmt: skip
 
 

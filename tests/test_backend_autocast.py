@@ -119,6 +119,28 @@ def test_a_scaled_step_reads_no_value(optimizer):
     torch.testing.assert_close(results[1], results[0])
 
 
+def test_a_grad_scaler_is_the_cpus_and_stays_on_the_device():
+    """Infinities in one of the gradients, growth, and growth that would not be finite."""
+    met.clear_all()
+    seen = []
+    for device in ("cpu", "xla"):
+        scaler = torch.amp.GradScaler(device, init_scale=2.0**70, growth_factor=2.0**40, growth_interval=2)
+        params = [torch.full((n,), 2.0**-60, device=device, requires_grad=True) for n in (3, 4)]
+        optimizer = torch.optim.SGD(params, lr=1e-3)
+        for i, bad in enumerate([0, 0, 1, 0, 0, 0, 0]):
+            before = met.counter_value("UncachedCompile")
+            optimizer.zero_grad()
+            loss = sum(p.square().sum() for p in params)
+            scaler.scale(loss * (float("inf") if bad else 1.0)).backward()
+            scaler.unscale_(optimizer)
+            scaler.step(optimizer)
+            scaler.update()
+            seen.append((scaler.get_scale(), scaler._get_growth_tracker(), [p.tolist() for p in params]))
+            assert i < 5 or met.counter_value("UncachedCompile") == before
+    assert seen[: len(seen) // 2] == seen[len(seen) // 2 :]
+    assert met.executed_fallback_ops() == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [BF16, F16])
 def test_a_model_trains_as_with_the_cpus_autocast(dtype):

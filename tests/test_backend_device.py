@@ -205,6 +205,39 @@ def test_modules_keep_gradients_and_dtype_changes():
     assert m.weight is w and w.dtype == torch.float32 and w.is_xla
 
 
+def test_modules_that_compute_a_weight_move():
+    layer = torch.nn.utils.weight_norm(torch.nn.Linear(3, 2))
+    want = layer(torch.ones(1, 3)).detach()
+    g = layer.weight_g
+    there = layer.to("xla")
+    assert there.weight_g is g and g.is_xla
+    torch.testing.assert_close(there(torch.ones(1, 3, device="xla")).cpu(), want)
+
+
+def test_lazy_modules_move_before_they_know_their_sizes():
+    layer = torch.nn.LazyLinear(2)
+    weight = layer.weight
+    layer.to("xla")
+    assert layer.weight is weight and torch.nn.parameter.is_lazy(weight) and weight.device.type == "xla"
+    assert layer(torch.ones(4, 3, device="xla")).shape == (4, 2)
+    assert weight.shape == (2, 3) and type(weight) is torch.nn.Parameter
+
+
+def test_kinds_of_tensors_that_there_are_not():
+    x = torch.ones(2, 2, device="xla")
+    for kind, make in {
+        "sparse": [x.to_sparse, lambda: torch.eye(2).to_sparse().to("xla")],
+        "nested": [
+            lambda: torch.nested.nested_tensor([x, x]) * 2,
+            lambda: torch.nested.nested_tensor([torch.ones(2)]).to("xla"),
+        ],
+        "quantized": [lambda: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)],
+    }.items():
+        for f in make:
+            with pytest.raises(NotImplementedError, match=f"there are no {kind} tensors on xla"):
+                f()
+
+
 def test_packed_sequences():
     packed = torch.nn.utils.rnn.pack_sequence([torch.ones(3), torch.ones(2)]).xla()
     assert packed.data.is_xla

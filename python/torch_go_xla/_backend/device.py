@@ -7,6 +7,7 @@ not give us the name, so `check_torch` tries it.
 
 from __future__ import annotations
 
+import copy
 import functools
 import sys
 import threading
@@ -111,6 +112,22 @@ def _pin_memory(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Te
     return pin_memory
 
 
+def _deepcopy(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    @functools.wraps(original)
+    def __deepcopy__(self: torch.Tensor, memo: dict[Any, Any]) -> torch.Tensor:
+        known = id(self) in memo
+        copied = original(self, memo)
+        # Torch clones tensors of a device with this name one by one: here those of one storage share its copy.
+        plain = type(self) is torch.Tensor and not self.is_conj() and not self.is_neg()
+        if plain and self.device.type == "xla" and not known:
+            storage = copy.deepcopy(self.untyped_storage(), memo)
+            with torch.no_grad():
+                copied.set_(storage, self.storage_offset(), self.size(), self.stride())
+        return copied
+
+    return __deepcopy__
+
+
 def add_methods() -> None:
     """Give tensors and modules what torch gives them for a device; torch's own way refuses the name."""
     tensor: Any = torch.Tensor
@@ -118,6 +135,7 @@ def add_methods() -> None:
     tensor.xla = _tensor_xla
     tensor._wrapped_number = native().fast.wrapped_number()
     tensor.pin_memory = _pin_memory(tensor.pin_memory)
+    tensor.__deepcopy__ = _deepcopy(tensor.__deepcopy__)
     torch.nn.Module.xla = _module_xla  # type: ignore[attr-defined]
     torch.nn.utils.rnn.PackedSequence.xla = _packed_xla  # type: ignore[attr-defined]
 
@@ -208,16 +226,27 @@ def _keep_parameters() -> None:
             return False
         return any((p.device.type == "xla") != (device.type == "xla") for p in module.parameters())
 
+    def detach(module: torch.nn.Module) -> None:
+        """Let go of the parameters: what torch.nn.utils.weight_norm has computed of them holds them by its graph."""
+        for m in module.modules():
+            for name, value in vars(m).items():
+                if isinstance(value, torch.Tensor) and value.grad_fn is not None:
+                    vars(m)[name] = value.detach()
+
     def swapping(original: Callable[..., Any], target: Callable[..., torch.device | None]) -> Callable[..., Any]:
         @functools.wraps(original)
         def method(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
             if future.get_swap_module_params_on_conversion() or not moves(self, target(*args, **kwargs)):
                 return original(self, *args, **kwargs)
+            detach(self)
+            lazy = {p: type(p) for p in self.parameters() if torch.nn.parameter.is_lazy(p)}
             future.set_swap_module_params_on_conversion(True)
             try:
                 return original(self, *args, **kwargs)
             finally:
                 future.set_swap_module_params_on_conversion(False)
+                for p, kind in lazy.items():
+                    p.__class__ = kind
 
         return method
 

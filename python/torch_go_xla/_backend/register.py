@@ -21,6 +21,7 @@ from . import (
     linalg,
     meta,
     plan,
+    quantize,
     recurrent,
     rnn,
     segments,
@@ -38,6 +39,9 @@ _BATCH_NORM = "native_batch_norm"
 
 # The namespace of our ops, which torch does not have.
 OWN = "torch_go_xla"
+
+# What there is none of on xla, by the dispatch key that it would have.
+_ABSENT = {"Sparse": "sparse", "SparseCsr": "sparse", "NestedTensor": "nested", "Quantized": "quantized"}
 
 # Libraries unregister when they die.
 _libraries: list[Any] = []
@@ -182,7 +186,19 @@ def register(table: Sequence[tuple[str, str]]) -> None:
     _batch_norm(kernels)
     _conjugate(kernels)
     kernels.update(linalg.checked(kernels) | linalg.determinants(kernels))
-    for module in (special, rnn, linalg, segments, sized, fused, fractional, histogram, ctc, attention):
+    for module in (
+        special,
+        rnn,
+        linalg,
+        segments,
+        sized,
+        fused,
+        quantize,
+        fractional,
+        histogram,
+        ctc,
+        attention,
+    ):
         kernels.update(module.kernels())
     major, minor = (int(part) for part in torch.__version__.split(".")[:2])
     native().fast.register_views(major << 56 | minor << 48)
@@ -190,6 +206,8 @@ def register(table: Sequence[tuple[str, str]]) -> None:
     aten, every = library("aten", "IMPL"), library("_", "IMPL")
     _libraries.extend((aten, every))
     every.fallback(fallback.fallback, "PrivateUse1")
+    for layout, kind in _ABSENT.items():
+        every.fallback(special.absent(kind), f"{layout}PrivateUse1")
     every.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
     layers = recurrent.kernels()
     for dispatch_key, entries in (

@@ -50,13 +50,13 @@ def bincount(self: Tensor, weights: Tensor | None = None, minlength: int = 0) ->
         raise RuntimeError("minlength should be >= 0")
     if weights is not None and weights.shape != self.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
-    bins = minlength
-    if self.numel():
-        least, most = torch.stack(torch.aminmax(self)).tolist()
-        native().count("SizeSync.aten::bincount")
-        if least < 0:
-            raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
-        bins = max(bins, int(most) + 1)
+    if self.numel() == 0:
+        return self.new_zeros(minlength, dtype=torch.int64)
+    least, most = torch.stack(torch.aminmax(self)).tolist()
+    native().count("SizeSync.aten::bincount")
+    if least < 0:
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    bins = max(minlength, int(most) + 1)
     if weights is None:
         weights = torch.ones_like(self, dtype=torch.int64)
     elif weights.dtype != torch.float32:
