@@ -10,6 +10,7 @@ from torch import nn
 
 import torch_go_xla
 import torch_go_xla.debug.metrics as met
+from torch_go_xla._backend.core import native
 
 
 def model(dropout=0.0):
@@ -82,12 +83,66 @@ def swapped(m, opt):
         m[0].bias.copy_(torch.ones(16))
 
 
-@pytest.mark.parametrize("change", [slower, frozen, swapped])
-def test_changes_from_outside_are_seen(change):
-    want, _ = train("cpu", "sgd", False, change)
-    got, step = train("xla", "sgd", True, change)
+def forgetful(m, opt):
+    for group in opt.param_groups:
+        group["betas"] = (0.5, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("change", "optimizer"),
+    [(slower, "sgd"), (frozen, "sgd"), (swapped, "sgd"), (forgetful, "adam on the device")],
+)
+def test_changes_from_outside_are_seen(change, optimizer):
+    want, _ = train("cpu", optimizer, False, change)
+    got, step = train("xla", optimizer, True, change)
     torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-6)
     assert step.replays >= 2
+
+
+@torch.no_grad()
+def test_a_buffer_that_another_takes_the_place_of():
+    m = nn.BatchNorm1d(4).to("xla").eval()
+    f = torch_go_xla.compile(lambda x: m(x))
+    x = torch.ones(2, 4, device="xla")
+    for _ in range(4):
+        assert f(x).cpu().allclose(torch.ones(2, 4), atol=1e-4)
+    m.running_mean = torch.ones(4, device="xla")
+    assert f(x).cpu().allclose(torch.zeros(2, 4), atol=1e-4)
+    assert f.replays == 2
+
+
+def test_descriptions_tell_apart_what_is_equal_but_not_the_same():
+    m = nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 2))
+    opt = torch.optim.Adam(m.parameters())
+
+    def describe(*values):
+        return native().fast.describe(list(values), nn.Module, torch.optim.Optimizer)
+
+    values = [
+        1, 1.0, True, 0, 0.0, -0.0, False, None, "", "a", "aaaaaaaa", 2**70, 2**70 + 1, -(2**70), float("nan"),
+        (), [], (1,), [1], [[1]], (1, 2), [(1,), 2], object(), m[0].weight, m[1].weight,
+    ]  # fmt: skip
+    assert len({describe(v) for v in values}) == len(values)
+    assert describe(*values) == describe(*values)
+    seen = [describe(m)]
+    for change in (
+        lambda: m[1].train(not m[1].training),
+        lambda: m[1].weight.requires_grad_(False),
+        lambda: setattr(m[1].bias, "grad", torch.ones(2)),
+        lambda: setattr(m[0], "running_var", torch.ones(2)),
+        lambda: setattr(m[1], "bias", None),
+        lambda: m.append(nn.ReLU()),
+        lambda: opt,
+    ):
+        change()
+        seen.append(describe(m))
+    assert len(set(seen)) == len(seen) - 1  # the last changes nothing
+    opt.param_groups[0]["betas"] = (0.5, 0.999)
+    assert describe(opt) != describe(torch.optim.Adam(m.parameters()))
+    endless: list[object] = []
+    endless.append(endless)
+    with pytest.raises(RecursionError):
+        describe(endless)
 
 
 def test_arguments():

@@ -304,6 +304,7 @@ static PyMethodDef methods[] = {
     {"layout", tgx_layout, METH_O, "layout(arguments) -> hashable, or None"},
     {"device_of", tgx_device_of, METH_O, "device_of(arguments) -> int"},
     {"replay", tgx_make_replay, METH_VARARGS, "replay(id, device, arguments, results, settle) -> Replay"},
+    {"describe", tgx_describe, METH_VARARGS, "describe(list of values, torch.nn.Module, torch.optim.Optimizer) -> bytes"},
     {"handle", fast_handle, METH_O, "handle(tensor) -> int"},
     {"is_full", fast_is_full, METH_O, "is_full(tensor) -> bool: contiguous and the whole of its storage"},
     {"new_tensor", fast_new_tensor, METH_VARARGS, "new_tensor(handle, scalar_type, device, sizes, strides=None)"},

@@ -270,6 +270,14 @@ PyObject *tgx_device_of(PyObject *module, PyObject *arguments);
  * called if anything besides is recorded or waits. */
 PyObject *tgx_make_replay(PyObject *module, PyObject *args);
 
+/* Whether a tensor needs a gradient; -1 with an exception. */
+int tgx_requires_grad(PyObject *tensor);
+
+/* ---- outside.c ---- */
+
+/* describe(values, torch.nn.Module, torch.optim.Optimizer) -> bytes: what a captured computation depends on of them. */
+PyObject *tgx_describe(PyObject *module, PyObject *args);
+
 /* ---- guard.c ---- */
 
 /* device_type(type, subclass of its class with attributes) -> function for the guard's attribute type_ */

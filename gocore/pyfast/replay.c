@@ -25,7 +25,7 @@ static int is_own(PyObject *tensor, const struct tgx_meta *m) {
   return 1;
 }
 
-static int requires_grad(PyObject *tensor) {
+int tgx_requires_grad(PyObject *tensor) {
   static PyObject *name;
   if (name == NULL && (name = PyUnicode_InternFromString("requires_grad")) == NULL) return -1;
   PyObject *answer = PyObject_GetAttr(tensor, name);
@@ -40,7 +40,7 @@ static int put_tensor(struct tgx_words *w, struct tgx_words *handles, PyObject *
   Py_ssize_t place = 0;
   if (!tgx_is_plain_type(tensor)) return 0;
   if (tgx_meta_read(tensor, &m) < 0) return -1;
-  int own = is_own(tensor, &m), grad = own > 0 ? requires_grad(tensor) : -1;
+  int own = is_own(tensor, &m), grad = own > 0 ? tgx_requires_grad(tensor) : -1;
   Py_ssize_t nd = (Py_ssize_t)m.ndim;
   if (own <= 0) goto done;
   own = -1;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, overload
 
 import torch
@@ -13,8 +13,7 @@ from torch.utils import _pytree as pytree
 from ._backend.core import native
 from ._backend.replay import Recorded
 
-_PLAIN = (bool, int, float, str, type(None))
-_LEAVES = frozenset((*_PLAIN, torch.Tensor, torch.nn.Parameter))
+_LEAVES = frozenset((bool, int, float, str, type(None), torch.Tensor, torch.nn.Parameter))
 
 
 def _names(code: types.CodeType) -> Iterator[str]:
@@ -51,46 +50,6 @@ def _itself(value: Any) -> Any:
     return value
 
 
-def _of_plain(value: Any) -> Hashable:
-    """Tell apart what is equal: 1, 1.0 and True, 0.0 and -0.0."""
-    return (type(value), value.hex() if isinstance(value, float) else value)
-
-
-def _of_tensor(t: torch.Tensor) -> Hashable:
-    return (id(t), t.requires_grad)
-
-
-def _of_module(module: torch.nn.Module) -> Hashable:
-    modes = tuple(m.training for m in module.modules())
-    return (modes, tuple((id(p), p.requires_grad, p.grad is None) for p in module.parameters()))
-
-
-def _of_optimizer(optimizer: torch.optim.Optimizer) -> Hashable:
-    return tuple(
-        tuple((k, _of_plain(v)) for k, v in group.items() if isinstance(v, _PLAIN)) for group in optimizer.param_groups
-    )
-
-
-def _of_sequence(values: Sequence[Any]) -> Hashable:
-    return (type(values), tuple(_state(v) for v in values)) if len(values) <= 64 else id(values)
-
-
-@functools.lru_cache(1024)
-def _describer(kind: type) -> Callable[[Any], Hashable] | None:
-    """Return what describes values of a type as far as a replay depends on them; None: it does not."""
-    kinds: tuple[tuple[Any, Callable[[Any], Hashable]], ...] = (
-        (_PLAIN, _of_plain), (torch.Tensor, _of_tensor), (torch.nn.Module, _of_module),
-        (torch.optim.Optimizer, _of_optimizer), ((list, tuple), _of_sequence),
-    )  # fmt: skip
-    return next((describe for base, describe in kinds if issubclass(kind, base)), None)
-
-
-def _state(value: Any) -> Hashable:
-    """Describe a value from outside as far as a replay depends on it."""
-    describe = _describer(type(value))  # type: ignore[arg-type]
-    return describe(value) if describe else None
-
-
 class Compiled:
     """A function under `compile`; calling it replays the recorded program where one fits."""
 
@@ -117,12 +76,13 @@ class Compiled:
         tree = None
         if kwargs or not _LEAVES.issuperset(map(type, args)):
             leaves, tree = pytree.tree_flatten((args, kwargs))
-        device = native().fast.device_of(leaves)
+        fast = native().fast
+        device = fast.device_of(leaves)
         recorded = self._recorded.get((device, tree))
         if recorded is None:
             flat = self._function if tree is None else functools.partial(self._flat, tree)
             recorded = self._recorded[device, tree] = Recorded(flat, device, state=True)
-        outside = tuple(_state(value()) for value in self._outside)
+        outside = fast.describe([value() for value in self._outside], torch.nn.Module, torch.optim.Optimizer)
         result = recorded(leaves, (outside, torch.is_grad_enabled()))
         if recorded.reason:
             native().sync(device)  # a replay has seen to that
@@ -172,10 +132,10 @@ def compile(
     The first two calls record the step as usual, backward pass and optimizer included. If both are the same program
     with the same numbers, later calls only hand over the tensors: parameters, optimizer states and the random state
     are read and written where they are. Recorded anew is a call with other shapes, types, aliasing or values of its
-    arguments; and one where a number, flag, tensor, module mode or optimizer setting that the function takes from its
-    closure or its module's globals has changed. So is every call of a function whose numbers differ from call to call
-    (`Compiled.explain` says so): Adam with ``capturable=False`` counts its steps in Python, ``capturable=True`` on the
-    device.
+    arguments; and one where a number, flag, tensor, sequence of these, module (its modes, parameters and buffers) or
+    optimizer setting that the function takes from its closure or its module's globals has changed. So is every call of
+    a function whose numbers differ from call to call (`Compiled.explain` says so): Adam with ``capturable=False``
+    counts its steps in Python, ``capturable=True`` on the device.
 
     As with ``jax.jit``, other effects on Python happen while recording only, and other Python state is seen then only.
 
