@@ -158,6 +158,33 @@ for kind in (".parts", ".later"):
     dcp.load(state, checkpoint_id=os.environ["CHECKPOINT"] + kind)
     assert state["0.weight"].placements == other[0].weight.placements
     equal(other, want)
+
+# by step, of marked tensors: what is written later is what was there at the call
+from torch_go_xla.experimental.distributed_checkpoint import CheckpointManager
+
+def marked(spec):
+    t = torch.arange(64.0 * 1024).view(64, 1024).to("xla")
+    xs.mark_sharding(t, mesh, spec)
+    odd = xs.mark_sharding(torch.arange(10.0).to("xla"), mesh, (("data", "model"),))
+    return {"t": t, "odd": odd, "n": torch.ones(())}
+
+manager = CheckpointManager(os.environ["CHECKPOINT"] + ".steps", 1)
+run = marked(("data", "model"))
+manager.save(0, run)
+manager.save_async(1, run)
+for t in (run["t"], run["odd"].global_tensor, run["n"]):
+    t.add_(1)
+manager.join()
+manager.save(2, run)
+other = marked((None, "data"))
+for step in manager.all_steps():
+    for t in (other["t"], other["odd"].global_tensor, other["n"]):
+        t.zero_()
+    manager.restore(step, other)
+    late = float(step == 2)
+    assert torch.equal(other["t"].cpu(), torch.arange(64.0 * 1024).view(64, 1024) + late), step
+    assert other["odd"].cpu().tolist() == (torch.arange(10.0) + late).tolist() and other["n"] == 1 + late
+    assert [s.data.shape for s in xs.wrap_if_sharded(other["t"]).local_shards] == [(64, 512)] * 2
 """
 )
 
@@ -169,6 +196,9 @@ def test_training_over_two_processes_equals_one(tmp_path: pathlib.Path) -> None:
     assert state["0.weight"].shape == (16, 6) and state["0.weight"].device.type == "cpu"
     parts = tmp_path / "model.pt.parts"
     assert len(list(parts.glob("*.distcp"))) == 2
+    for step in range(3):
+        sizes = [f.stat().st_size for f in (tmp_path / "model.pt.steps" / str(step)).glob("*.distcp")]
+        assert len(sizes) == 2 and all(128 << 10 < size < 144 << 10 for size in sizes), "each has written its half"
     alone = {name: torch.zeros_like(value) for name, value in state.items()}
     with warnings.catch_warnings(action="ignore"):  # there is no process group
         dcp.load(alone, checkpoint_id=parts)

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import nn
 from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner, DefaultSavePlanner
 from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.metadata import StorageMeta
@@ -24,48 +25,68 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 from torch.utils import _pytree as pytree
 
-from .. import _XLAC, runtime
+from .. import _XLAC
 from .._backend.core import is_xla
 from ..core import xla_model as xm
 from ..core._collectives import rendezvous
 from ..distributed.spmd import unwrap_sharded_tensor
+from ..distributed.tensor._checkpoint import InParts, copy_parts, is_parted
+from ..distributed.tensor._dtensor import XlaDTensor
 
 __all__ = ["CheckpointManager", "SPMDLoadPlanner", "SPMDSavePlanner", "prime_optimizer"]
 
 _MARK = ".manager_metadata"  # written last: a folder without it is no checkpoint
 
 
-def _apart(t: torch.Tensor) -> torch.Tensor:
-    """Return a tensor of the device as it is, another one, such as an optimizer's count of steps, as a copy."""
-    return t if is_xla(t) else t.detach().clone()
+def _plain(t: torch.Tensor) -> torch.Tensor:
+    """Return the logical tensor of a tensor over the devices of SPMD, another as it is."""
+    return t._local_tensor if isinstance(t, XlaDTensor) else unwrap_sharded_tensor(t)
 
 
-def _on_host(state_dict: dict[str, Any]) -> dict[str, Any]:
-    """Return a state with its tensors as copies on the CPU, all of one moment; in a job all processes call it."""
-    leaves, spec = pytree.tree_flatten(pytree.tree_map_only(torch.Tensor, _apart, state_dict))
-    places = [i for i, leaf in enumerate(leaves) if is_xla(leaf)]
-    values = [getattr(leaves[i], "_local_tensor", leaves[i]).detach() for i in places]
-    for i, value in zip(places, _XLAC._xla_get_cpu_tensors(values), strict=True):
+def _parted(t: torch.Tensor) -> torch.Tensor:
+    """Return a tensor as a planner is to see it: by the parts that this process holds, if those are not all."""
+    t = _plain(t)
+    return t.detach().as_subclass(InParts) if is_parted(t) and not isinstance(t, InParts) else t
+
+
+def _copied(state_dict: dict[str, Any]) -> dict[str, Any]:
+    """Return a state as it is now, to be written later; in a job all processes call it.
+
+    Its tensors are copies on the CPU, of what this process holds of them. One of torch's DTensors, and one of another
+    device, such as an optimizer's count of steps, is copied where it is.
+    """
+    leaves, spec = pytree.tree_flatten(pytree.tree_map_only(torch.Tensor, _plain, state_dict))
+    here = [i for i, leaf in enumerate(leaves) if type(leaf) in (torch.Tensor, nn.Parameter) and is_xla(leaf)]
+    parted = {i for i in here if is_parted(leaves[i])}
+    whole = [i for i in here if i not in parted]
+    for i, leaf in enumerate(leaves):
+        if i in parted:
+            leaves[i] = copy_parts(leaf.detach())
+        elif isinstance(leaf, torch.Tensor) and i not in here:
+            leaves[i] = leaf.detach().clone()
+    for i, value in zip(whole, _XLAC._xla_get_cpu_tensors([leaves[i].detach() for i in whole]), strict=True):
         leaves[i] = value
     return pytree.tree_unflatten(leaves, spec)  # type: ignore[no-any-return]
 
 
 class SPMDSavePlanner(DefaultSavePlanner):
-    """A planner that writes tensors marked with a sharding; in a job, a copy that all processes make together."""
+    """A planner that writes tensors marked with a sharding; in a job, each process what its devices hold of them."""
 
     def set_up_planner(
         self, state_dict: dict[str, Any], storage_meta: StorageMeta | None = None, is_coordinator: bool = False
     ) -> None:
-        together = runtime.is_spmd() and runtime.process_count() > 1
-        plain = _on_host(state_dict) if together else pytree.tree_map(unwrap_sharded_tensor, state_dict)
-        super().set_up_planner(plain, storage_meta, is_coordinator)
+        seen = pytree.tree_map_only(torch.Tensor, _parted, state_dict)
+        super().set_up_planner(seen, storage_meta, is_coordinator)
 
 
 class SPMDLoadPlanner(DefaultLoadPlanner):
-    """A planner that reads into tensors in place; they keep their shardings, whichever those were that were written."""
+    """A planner that reads into tensors in place, in a job what its devices hold of them.
+
+    They keep their shardings, whichever those were that were written.
+    """
 
     def set_up_planner(self, state_dict: dict[str, Any], *args: Any, **kwargs: Any) -> None:
-        super().set_up_planner(pytree.tree_map(unwrap_sharded_tensor, state_dict), *args, **kwargs)
+        super().set_up_planner(pytree.tree_map_only(torch.Tensor, _parted, state_dict), *args, **kwargs)
         self.original_state_dict = state_dict  # which what is no tensor goes into
 
 
@@ -172,7 +193,7 @@ class CheckpointManager:
         if not (force or self.should_save(step)):
             return False
         self._room.acquire()
-        saving = self._worker.submit(self._save, step, _on_host(state_dict))
+        saving = self._worker.submit(self._save, step, _copied(state_dict))
         saving.add_done_callback(lambda _: self._room.release())
         self._pending.append(saving)
         return True

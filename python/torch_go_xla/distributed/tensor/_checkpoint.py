@@ -1,6 +1,6 @@
-"""What torch.distributed.checkpoint sees of a logical tensor: the parts that the devices of this process hold.
+"""What torch.distributed.checkpoint sees of a tensor with SPMD: the parts that the devices of this process hold.
 
-A process alone has all of the tensor, and writes and reads it as one part.
+A process alone, and one without SPMD, has all of the tensor, and writes and reads it as one part.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from torch.distributed.checkpoint.planner import TensorWriteData, WriteItem, Wri
 
 from ... import _job
 from ..._backend import spmd
+from ..._backend.core import is_xla
 
 
 def _chunk(region: Sequence[slice]) -> ChunkStorageMetadata:
@@ -22,11 +23,16 @@ def _chunk(region: Sequence[slice]) -> ChunkStorageMetadata:
     )
 
 
+def is_parted(t: torch.Tensor) -> bool:
+    """Tell whether this process may have parts of a tensor alone."""
+    return is_xla(t) and spmd.is_spmd() and _job.current().world_size > 1
+
+
 class _Parts:
     """The parts of a tensor: by their offsets, the chunk and the data."""
 
     def __init__(self, t: torch.Tensor) -> None:
-        self._whole = t if _job.current().world_size == 1 or t.device.type != "xla" else None
+        self._whole = None if is_parted(t) else t
         if self._whole is not None:
             chunks = [_chunk([slice(0, n) for n in t.shape])]
         else:
@@ -61,13 +67,15 @@ class Outgoing(_Parts):
             for chunk in self.chunks()
         ]
 
-    def __getitem__(self, offsets: torch.Size) -> torch.Tensor:
-        """Return the part at some offsets."""
-        if self._whole is not None:
-            return self._whole
+    def copied(self) -> dict[torch.Size, torch.Tensor]:
+        """Return the parts, on the CPU, as they are now or were when this was asked for first."""
         if self._data is None:
             self._data = {_chunk(s.index).offsets: s.data for s in spmd.shards(self._tensor)}
-        return self._data[offsets]
+        return self._data
+
+    def __getitem__(self, offsets: torch.Size) -> torch.Tensor:
+        """Return the part at some offsets."""
+        return self.copied()[offsets] if self._whole is None else self._whole
 
 
 class Incoming(_Parts):
@@ -111,3 +119,48 @@ class _Part(torch.Tensor):
         if func is torch.Tensor.copy_:
             args[0].owner.arrived(args[0].numel())
         return result
+
+
+class Parted:
+    """A tensor that torch.distributed.checkpoint writes and reads by parts."""
+
+    _parts: Outgoing | Incoming
+
+    def _logical(self) -> torch.Tensor:
+        raise NotImplementedError
+
+    def __create_write_items__(self, fqn: str, object: Any) -> list[WriteItem]:
+        self._parts = Outgoing(self._logical())
+        return self._parts.write_items(fqn)
+
+    def __create_chunk_list__(self) -> list[ChunkStorageMetadata]:
+        self._parts = Incoming(self._logical())
+        return self._parts.chunks()
+
+    def __get_tensor_shard__(self, index: MetadataIndex) -> torch.Tensor:
+        logical = self._logical()
+        return self._parts[index.offset or torch.Size([0] * logical.dim())]
+
+
+class InParts(Parted, torch.Tensor):
+    """A tensor of the device, which may be marked with a sharding: ``t.as_subclass(InParts)``."""
+
+    def _logical(self) -> torch.Tensor:
+        return self.as_subclass(torch.Tensor)
+
+
+class Copied(InParts):
+    """A tensor of which what is written was copied at the call of `copy_parts`."""
+
+    def __create_write_items__(self, fqn: str, object: Any) -> list[WriteItem]:
+        assert isinstance(self._parts, Outgoing)
+        return self._parts.write_items(fqn)
+
+
+def copy_parts(t: torch.Tensor) -> Copied:
+    """Copy the parts of a tensor that this process holds, to be written later; all processes call it together."""
+    outgoing = Outgoing(t)
+    outgoing.copied()
+    copied = t.as_subclass(Copied)
+    copied._parts = outgoing
+    return copied

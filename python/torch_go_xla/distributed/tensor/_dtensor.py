@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.distributed._functional_collectives import _are_we_tracing
-from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, MetadataIndex
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor._dispatch import OpDispatcher, pytree  # type: ignore[attr-defined]
@@ -77,10 +76,8 @@ def settle(t: torch.Tensor, spec: DTensorSpec) -> torch.Tensor:
     return t
 
 
-class XlaDTensor(DTensor):
+class XlaDTensor(_checkpoint.Parted, DTensor):
     """A DTensor over the devices of this process. ``_local_tensor`` is the logical tensor."""
-
-    _parts: _checkpoint.Outgoing | _checkpoint.Incoming  # while torch.distributed.checkpoint saves or loads it
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
@@ -152,20 +149,9 @@ class XlaDTensor(DTensor):
         spec = DTensorSpec(inner_tensors["device_mesh"], placements, tensor_meta=meta, shard_order=order)
         return XlaDTensor(inner_tensors["_local_tensor"], spec, requires_grad=requires_grad)
 
-    # torch.distributed.checkpoint: this process reads and writes what its devices hold.
-
-    def __create_write_items__(self, fqn: str, object: Any) -> list[Any]:
+    def _logical(self) -> torch.Tensor:
         self._raise_if_contains_partial_placements()
-        self._parts = _checkpoint.Outgoing(self._local_tensor)
-        return self._parts.write_items(fqn)
-
-    def __create_chunk_list__(self) -> list[ChunkStorageMetadata]:
-        self._raise_if_contains_partial_placements()
-        self._parts = _checkpoint.Incoming(self._local_tensor)
-        return self._parts.chunks()
-
-    def __get_tensor_shard__(self, index: MetadataIndex) -> torch.Tensor:
-        return self._parts[index.offset or torch.Size([0] * self.dim())]
+        return self._local_tensor
 
 
 def rebuild(
