@@ -159,6 +159,15 @@ spmd.annotate_(pending, ROWS)
 assert spmd.sharding_of(pending) == ROWS and torch.equal(pending.cpu(), want * 2) and spmd.sharding_of(pending) == ROWS
 blank = torch.empty(8, 2, device="xla")
 spmd.annotate_(blank, ROWS)
+torch_go_xla.sync()
+assert torch_go_xla._XLAC._describe(blank)["state"] == "empty"  # a loader's thread may be about to fill it
+assert spmd.shards(blank)[7].data.tolist() == [[0, 0]] and blank.tolist() == [[0, 0]] * 8
+for write in (lambda t: t[1].fill_(2), lambda t: t.t().copy_(torch.full((2, 8), 2.0))):
+    other = torch.empty(8, 2, device="xla")
+    spmd.annotate_(other, ROWS)
+    write(other)
+    torch_go_xla.sync()
+    assert spmd.sharding_of(other) == ROWS and other[1].tolist() == [2, 2] and len(spmd.shards(other)[0].data) == 1
 blank.fill_(3)
 assert blank.tolist() == [[3, 3]] * 8 and spmd.sharding_of(blank) == ROWS
 spmd.clear_(blank)

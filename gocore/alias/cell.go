@@ -55,7 +55,7 @@ type Buffer interface {
 
 // Cell is the storage of an alias group.
 type Cell struct {
-	// Shape is the dense array that the storage holds; nil while Empty.
+	// Shape is the dense array that the storage holds; nil while Empty, unless a sharding waits for the first value.
 	Shape *shape.Shape
 	// Buf is the buffer of a Device cell.
 	Buf Buffer

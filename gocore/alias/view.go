@@ -140,13 +140,16 @@ func (s *Store) Write(v *View, val ir.ID) error {
 	}
 	if base == ir.None {
 		n := c.Bytes / int64(v.Type.Size())
-		if v.Numel() == n { // a permuted view that covers all: no old value is needed
+		dims := []int64{n}
+		if c.Sharding != nil && c.Shape.DType == v.Type {
+			dims = c.Shape.Dims
+		} else if v.Numel() == n { // a permuted view that covers all: no old value is needed
 			if prog, err := strided.Write([]int64{n}, v.View); err == nil && prog.Method == strided.Replace {
 				s.SetPending(v.Handle, c, t.steps(val, prog.Val))
 				return nil
 			}
 		}
-		base = t.Zeros(v.Type, []int64{n})
+		base = t.Zeros(v.Type, dims)
 	}
 	base = t.retype(base, v.Type, c.Bytes)
 	prog, err := s.views.Write(t.Graph.Shape(base).Dims, v.View)
@@ -527,7 +530,7 @@ func (s *Store) Resize(h Handle, bytes int64) error {
 	}
 	if base == ir.None || bytes == 0 || c.Bytes == 0 {
 		s.set(c, h.slot(), Empty)
-		c.Shape, c.Bytes = nil, bytes
+		c.Shape, c.Sharding, c.Bytes = nil, nil, bytes
 		return nil
 	}
 	t := &s.traces[c.Dev]

@@ -96,6 +96,12 @@ func (e *Engine) Annotate(h alias.Handle, d dtype.DType, dims []int64, text stri
 			return err
 		}
 		s := shape.Of(d, dims)
+		if c.State == alias.Empty {
+			// The first value will lie so. Zeros recorded for it would be part of the next program, whichever thread runs that, and of
+			// this process's alone.
+			c.Shape, c.Sharding = s, keep
+			return nil
+		}
 		if c.State != alias.Device {
 			v := alias.View{Handle: h, Type: d, View: strided.View{Size: dims, Stride: shape.Contiguous(nil, dims)}}
 			id, err := e.store.Read(&v)
@@ -222,6 +228,7 @@ type shard struct {
 
 // sharded settles a storage and returns its buffer, which has a sharding, with a reference.
 func (e *Engine) sharded(h alias.Handle) (*runtime.Buffer, error) {
+	e.begin(h)
 	b, err := e.Buffer(h)
 	switch {
 	case err != nil:
@@ -233,6 +240,16 @@ func (e *Engine) sharded(h alias.Handle) (*runtime.Buffer, error) {
 		return nil, errs.New(errs.Runtime, "shards need SPMD: call use_spmd() first")
 	}
 	return b, nil
+}
+
+// begin gives a storage that was never written, but has a sharding, a value: zeros.
+func (e *Engine) begin(h alias.Handle) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if c, err := e.cell(h); err == nil && c.State == alias.Empty && c.Sharding != nil {
+		t := e.store.Trace(c.Dev)
+		e.store.SetPending(h, c, t.Annotate(t.Zeros(c.Shape.DType, c.Shape.Dims), c.Sharding))
+	}
 }
 
 // lies is how the value of a storage lies on the devices. Where it is marked with a sharding that is known without a
