@@ -286,7 +286,7 @@ PJRT_Error* Executable_Serialize(PJRT_Executable_Serialize_Args* args) {
     XLACPU_ASSIGN(bytes, executable->loaded
                              ? executable->loaded->SerializeExecutable()
                              : executable->xla->SerializeExecutable());
-    bytes = SealExecutable(bytes);
+    XLACPU_ASSIGN(bytes, SealExecutable(bytes));
   }
   HandOut(std::move(bytes), &args->serialized_bytes,
           &args->serialized_bytes_size, &args->serialized_executable,
@@ -323,7 +323,7 @@ PJRT_Error* Executable_DeserializeAndLoad(
   }
   const std::string_view sealed(args->serialized_executable,
                                 args->serialized_executable_size);
-  XLACPU_ASSIGN(std::string bytes,
+  XLACPU_ASSIGN(std::string_view bytes,
                 OpenExecutable(sealed, client->machine_features));
   XLACPU_ASSIGN(auto loaded,
                 client->xla->LoadSerializedExecutable(

@@ -17,8 +17,8 @@
 namespace xlacpu {
 namespace {
 
-constexpr std::string_view kMagic = "XLACPU1\n";
-constexpr size_t kHeaderSize = 24;
+constexpr std::string_view kMagic = "XLACPU2\n";
+constexpr size_t kHeaderSize = 32;
 
 uint64_t Checksum(std::string_view bytes) {
   uint64_t hash = 14695981039346656037u;
@@ -44,16 +44,6 @@ bool IsHint(std::string_view feature) {
   return absl::StartsWith(feature, "+prefer-");
 }
 
-struct Parsed {
-  xla::ExecutableAndOptionsProto outer;
-  xla::cpu::CompilationResultProto program;
-};
-
-bool Parse(std::string_view bytes, Parsed& out) {
-  return out.outer.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) &&
-         out.program.ParseFromString(out.outer.serialized_executable());
-}
-
 absl::Status CheckFeatures(std::string_view needed,
                            absl::Span<const std::string> host) {
   std::vector<std::string_view> missing;
@@ -71,15 +61,37 @@ absl::Status CheckFeatures(std::string_view needed,
 
 }  // namespace
 
-std::string SealExecutable(std::string_view xla_bytes) {
+absl::StatusOr<std::string> SealExecutable(std::string_view xla_bytes) {
+  xla::ExecutableAndOptionsProto outer;
+  xla::cpu::CompilationResultProto program;
+  if (!outer.ParseFromArray(xla_bytes.data(),
+                            static_cast<int>(xla_bytes.size())) ||
+      !program.ParseFromString(outer.serialized_executable())) {
+    return absl::InternalError("XLA's serialized executable cannot be read");
+  }
+  xla::cpu::TargetMachineOptionsProto& machine =
+      *program.mutable_target_machine_options();
+  const std::string features = machine.features();
+  // XLA would take the hints for features, find that the machine lacks them, and
+  // log that as two errors of a kilobyte each. The code is compiled, and nothing
+  // else reads the list.
+  machine.clear_features();
+  std::string rest;
+  AppendNumber(rest, features.size());
+  rest += features;
+  std::string cleared;
+  if (!program.SerializeToString(outer.mutable_serialized_executable()) ||
+      !outer.SerializeToString(&cleared)) {
+    return absl::InternalError("the executable exceeds 2 GiB");
+  }
+  rest += cleared;
   std::string sealed(kMagic);
   AppendNumber(sealed, LibraryIdentity());
-  AppendNumber(sealed, Checksum(xla_bytes));
-  sealed += xla_bytes;
-  return sealed;
+  AppendNumber(sealed, Checksum(rest));
+  return sealed + rest;
 }
 
-absl::StatusOr<std::string> OpenExecutable(
+absl::StatusOr<std::string_view> OpenExecutable(
     std::string_view bytes, absl::Span<const std::string> host_features) {
   if (bytes.size() < kHeaderSize || bytes.substr(0, kMagic.size()) != kMagic) {
     return absl::InvalidArgumentError(
@@ -89,27 +101,17 @@ absl::StatusOr<std::string> OpenExecutable(
     return absl::InvalidArgumentError(
         "the serialized executable is from another build of XLA");
   }
-  const uint64_t checksum = ReadNumber(bytes.substr(16));
-  bytes.remove_prefix(kHeaderSize);
-  Parsed parsed;
-  if (Checksum(bytes) != checksum || !Parse(bytes, parsed)) {
+  const std::string_view rest = bytes.substr(24);
+  const uint64_t features_size = ReadNumber(rest);
+  const std::string_view body = rest.substr(8);
+  if (Checksum(rest) != ReadNumber(bytes.substr(16)) ||
+      features_size > body.size()) {
     return absl::InvalidArgumentError("the serialized executable is damaged");
   }
-  xla::cpu::TargetMachineOptionsProto& machine =
-      *parsed.program.mutable_target_machine_options();
-  absl::Status status = CheckFeatures(machine.features(), host_features);
+  absl::Status status =
+      CheckFeatures(body.substr(0, features_size), host_features);
   if (!status.ok()) return status;
-  // XLA would take the hints for features, find that the machine lacks them, and
-  // log that as two errors of a kilobyte each. The code is compiled, and nothing
-  // else reads the list.
-  machine.clear_features();
-  std::string xla_bytes;
-  if (!parsed.program.SerializeToString(
-          parsed.outer.mutable_serialized_executable()) ||
-      !parsed.outer.SerializeToString(&xla_bytes)) {
-    return absl::InternalError("the executable exceeds 2 GiB");
-  }
-  return xla_bytes;
+  return body.substr(features_size);
 }
 
 }  // namespace xlacpu

@@ -4,10 +4,12 @@
 // build or machine, they end the process when they are loaded or run. This
 // plugin hands them out in an envelope, and takes nothing without one:
 //
-//   8 bytes   "XLACPU1\n"
+//   8 bytes   "XLACPU2\n"
 //   8 bytes   identity of the XLA build, little-endian
-//   8 bytes   FNV-1a of the rest, little-endian
-//   the rest  XLA's bytes
+//   8 bytes   FNV-1a of all that follows, little-endian
+//   8 bytes   length of the next, little-endian
+//   features  of the processor that the code needs, "+avx2,+fma"
+//   the rest  XLA's bytes, without their list of features
 #ifndef PJRT_XLACPU_EXECUTABLE_BYTES_H_
 #define PJRT_XLACPU_EXECUTABLE_BYTES_H_
 
@@ -19,13 +21,13 @@
 
 namespace xlacpu {
 
-// Puts XLA's bytes into an envelope.
-std::string SealExecutable(std::string_view xla_bytes);
+// Puts XLA's bytes into an envelope. INTERNAL for bytes that are not XLA's.
+absl::StatusOr<std::string> SealExecutable(std::string_view xla_bytes);
 
-// XLA's bytes out of an envelope. INVALID_ARGUMENT for bytes that are damaged or
+// XLA's bytes in an envelope, not copied. INVALID_ARGUMENT for bytes that are damaged or
 // foreign, FAILED_PRECONDITION for a program that needs features that are not
 // among `host_features` ("+avx2").
-absl::StatusOr<std::string> OpenExecutable(
+absl::StatusOr<std::string_view> OpenExecutable(
     std::string_view bytes, absl::Span<const std::string> host_features);
 
 }  // namespace xlacpu
