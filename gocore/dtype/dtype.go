@@ -97,27 +97,12 @@ var byHLO = func() map[string]DType {
 	return m
 }()
 
-var byPJRT = func() (t [64]DType) {
-	for d := Bool; d < Count; d++ {
-		t[table[d].pjrt] = d
-	}
-	return
-}()
-
 // FromTorch returns the type of a c10::ScalarType number, Invalid for one that has no row.
 func FromTorch(code int) DType {
 	if code < 0 || code >= maxTorchCode {
 		return Invalid
 	}
 	return byCode[code]
-}
-
-// FromPJRT returns the type of a PJRT_Buffer_Type number, Invalid for one that has no row.
-func FromPJRT(code int) DType {
-	if code < 0 || code >= len(byPJRT) {
-		return Invalid
-	}
-	return byPJRT[code]
 }
 
 // Parse returns the type of a StableHLO name, Invalid for an unknown one.

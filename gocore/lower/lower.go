@@ -9,7 +9,6 @@
 package lower
 
 import (
-	"fmt"
 	"runtime/debug"
 	"slices"
 
@@ -430,9 +429,4 @@ func (w *lowering) pack(d dtype.DType) stablehlo.Value {
 	w.packed[len(w.packs)] = v
 	w.packs = append(w.packs, d)
 	return v
-}
-
-// String summarizes a program for logs.
-func (p *Program) String() string {
-	return fmt.Sprintf("%d parameters, %d packs, %d results, %d bytes of StableHLO", len(p.Donors), len(p.Packs), len(p.Results), len(p.Module))
 }

@@ -56,9 +56,7 @@ func (c *Ctx) Ins(i int) []*shape.Shape {
 	return s
 }
 
-// Category is how argument i counts in type promotion.
-func (c *Ctx) Category(i int) dtype.Category { return category(c.Graph, c.ID(i)) }
-
+// category is how a value counts in type promotion.
 func category(g *ir.Graph, id ir.ID) dtype.Category {
 	n := g.At(id)
 	switch {

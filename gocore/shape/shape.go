@@ -30,7 +30,6 @@ const buckets = 1 << 12
 var table struct {
 	sync.RWMutex
 	bucket [buckets]*Shape
-	count  int
 }
 
 // Of returns the shape with these dimensions (each ≥ 0). dims is copied if the shape is new; a known
@@ -51,19 +50,11 @@ func Of(d dtype.DType, dims []int64) *Shape {
 	}
 	s = &Shape{DType: d, Dims: append(make([]int64, 0, len(dims)), dims...), Hash: h, numel: product(dims), next: *b}
 	*b = s
-	table.count++
 	return s
 }
 
 // Make is Of with the dimensions spelled out.
 func Make(d dtype.DType, dims ...int64) *Shape { return Of(d, dims) }
-
-// Interned is how many different shapes the process has seen.
-func Interned() int {
-	table.RLock()
-	defer table.RUnlock()
-	return table.count
-}
 
 func find(s *Shape, h uint64, d dtype.DType, dims []int64) *Shape {
 next:
