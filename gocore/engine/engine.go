@@ -2,7 +2,8 @@
 // recorded, Fetch and Upload move data. It holds the process's only global state.
 //
 // One lock, Engine.mu, guards the storages and the graphs. It is held while an op is recorded and while
-// a sync is planned, never while a program compiles or runs; so recording goes on meanwhile.
+// a sync is planned, not while a program compiles or runs; so recording goes on meanwhile. With SPMD it is held
+// while a program compiles: how its results lie, which the compiler chooses, is part of the graph that follows.
 //
 // The package may import every other core package; bindings import no other core package but this one.
 package engine
@@ -204,14 +205,6 @@ func (e *Engine) device(dev int) (*runtime.Device, error) {
 
 // at is the device of a cell.
 func (e *Engine) at(dev int32) *runtime.Device { return (*e.devices.Load())[dev] }
-
-// Client is the open client; nil before Open.
-func (e *Engine) Client() *runtime.Client {
-	if !e.open.Load() {
-		return nil
-	}
-	return e.client
-}
 
 // SetDefaultFloat follows torch.set_default_dtype.
 func (e *Engine) SetDefaultFloat(torchCode int) error {

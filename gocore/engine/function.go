@@ -154,7 +154,7 @@ func (e *Engine) LoadProgram(dev int, module, signature string) (int64, error) {
 	for i, s := range results {
 		r.outs = append(r.outs, write{argument: -1, result: int32(i), shape: s})
 	}
-	r.program = newProgram(programKey{dev: d.Index}, d, &lower.Program{Module: []byte(module), Results: results, Donors: donors}, 0, nil)
+	r.program = newProgram(programKey{dev: d.Index}, d, &lower.Program{Module: []byte(module), Results: results, Donors: donors}, nil)
 	r.program.disk = e.disk
 	exe, err := r.program.Executable()
 	if err != nil {

@@ -67,7 +67,7 @@ func (e *Engine) layout(b *runtime.Buffer, sh *sharding.Sharding) (*program, err
 		return p, nil
 	}
 	lp := &lower.Program{Module: text, Donors: []int32{-1}, Results: []*shape.Shape{b.Shape}, Open: []bool{false}}
-	p := newProgram(key, b.Dev, lp, 2, e.cache)
+	p := newProgram(key, b.Dev, lp, e.cache)
 	p.disk, p.shardings = e.disk, []*sharding.Sharding{sh}
 	e.cache.Put(key, p)
 	return p, nil

@@ -16,13 +16,18 @@ func (e *Engine) SyncSome(handles []int64) error {
 	if err := e.check(); err != nil {
 		return err
 	}
-	e.mu.Lock()
-	e.drain()
 	byDevice := make(map[int32][]uint32)
+	defer func() {
+		for dev := range byDevice {
+			e.at(dev).Kick() // without the lock
+		}
+	}()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.drain()
 	for _, h := range handles {
 		c, err := e.store.Cell(alias.Handle(h))
 		if err != nil {
-			e.mu.Unlock()
 			return err
 		}
 		if slot := e.store.Slot(alias.Handle(h)); c.State == alias.Pending && !slices.Contains(byDevice[c.Dev], slot) {
@@ -34,10 +39,6 @@ func (e *Engine) SyncSome(handles []int64) error {
 		if err := e.cutSome(e.at(dev), slots); err != nil && first == nil {
 			first = err
 		}
-	}
-	e.mu.Unlock()
-	for dev := range byDevice {
-		e.at(dev).Kick()
 	}
 	return first
 }

@@ -47,7 +47,6 @@ type program struct {
 	// joint says that the processes of a job run the program together: as replicas, see lower.Program, or as
 	// partitions.
 	joint    bool
-	nodes    int
 	recorded int64       // see profile.Number
 	disk     *cache.Disk // nil: none
 	// shardings are those of the results; nil without SPMD.
@@ -75,9 +74,9 @@ var (
 	graphsUnsaved = metrics.C("SaveTensorsFileFailure")
 )
 
-func newProgram(key programKey, dev *runtime.Device, lp *lower.Program, nodes int, in *cache.Cache[programKey, *program]) *program {
+func newProgram(key programKey, dev *runtime.Device, lp *lower.Program, in *cache.Cache[programKey, *program]) *program {
 	p := &program{key: key, dev: dev, module: lp.Module, packs: lp.Packs, results: lp.Results,
-		donors: lp.Donors, open: lp.Open, shardy: lp.Shardy, joint: lp.Replicas && dev.Replicas() != nil || dev.Spans(), nodes: nodes,
+		donors: lp.Donors, open: lp.Open, shardy: lp.Shardy, joint: lp.Replicas && dev.Replicas() != nil || dev.Spans(),
 		recorded: profile.Number(), cache: in}
 	p.refs.Store(1)
 	return p
@@ -248,10 +247,4 @@ func (p *program) release() {
 	if p.refs.Add(-1) == 0 && p.exe != nil {
 		p.exe.Release()
 	}
-}
-
-// String summarizes the program for logs.
-func (p *program) String() string {
-	return fmt.Sprintf("program %s on %s: %d nodes, %d parameters, %d results, %d bytes of StableHLO",
-		p.key.graph, p.dev, p.nodes, len(p.donors), len(p.results), len(p.module))
 }

@@ -276,13 +276,10 @@ const (
 // Replay runs a captured computation on storages in place of its arguments. outs takes the handles of the
 // storages that it makes, in the order of the capture's. A Replay that fails has done nothing.
 func (e *Engine) Replay(id int64, args, outs []int64) (Outcome, error) {
-	e.mu.Lock()
-	r, ok, err := e.replay(id, args, outs)
+	r, ok, idle, err := e.replay(id, args, outs)
 	if !ok && err == nil {
 		mismatches.Add(1)
 	}
-	idle := ok && e.idle(r.dev)
-	e.mu.Unlock()
 	if r == nil {
 		return Missed, err
 	}
@@ -302,14 +299,16 @@ func (e *Engine) idle(d *runtime.Device) bool {
 	return !e.syncWaits && t.Graph.Len() <= 1 && t.Idle() && len(e.zeros[d.Index]) == 0
 }
 
-// replay does the work of Replay. The caller holds mu, and kicks the device when it has let go of it.
-func (e *Engine) replay(id int64, args, outs []int64) (r *replay, ok bool, err error) {
+// replay does the work of Replay, but for kicking the device; idle says that a sync would do nothing but wait.
+func (e *Engine) replay(id int64, args, outs []int64) (r *replay, ok, idle bool, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if err := e.check(); err != nil {
-		return nil, false, err
+		return nil, false, false, err
 	}
 	r = e.replays.held[id]
 	if r == nil || len(args) != r.arguments || len(outs) != len(r.outs) {
-		return nil, false, errs.New(errs.Runtime, "capture %d: unknown, or called with %d arguments and %d results", id, len(args), len(outs))
+		return nil, false, false, errs.New(errs.Runtime, "capture %d: unknown, or called with %d arguments and %d results", id, len(args), len(outs))
 	}
 	e.drain()
 	cells := e.scratch.handles[:0]
@@ -319,7 +318,7 @@ func (e *Engine) replay(id int64, args, outs []int64) (r *replay, ok bool, err e
 	cells = append(cells, r.state...)
 	e.scratch.handles = cells
 	if ok, err := e.fits(r, cells); !ok || err != nil {
-		return r, false, err
+		return r, false, false, err
 	}
 	l := e.relaunch(r, cells)
 	at := func(w *write) *runtime.Buffer {
@@ -363,7 +362,7 @@ func (e *Engine) replay(id int64, args, outs []int64) (r *replay, ok bool, err e
 	}
 	r.dev.Enqueue(l)
 	replayed.Add(1)
-	return r, true, nil
+	return r, true, e.idle(r.dev), nil
 }
 
 // fits settles the arguments and reports whether they are what the computation was captured for.

@@ -37,33 +37,22 @@ func (e *Engine) Snapshot(handles []int64) (int64, error) {
 	if err := e.check(); err != nil {
 		return 0, err
 	}
-	e.mu.Lock()
-	values, devices, err := e.hold(handles)
-	var id int64
-	if err == nil {
-		s := &e.snapshots
-		if s.held == nil {
-			s.held = make(map[int64][]held)
-		}
-		s.last++
-		id = s.last
-		s.held[id] = values
-	}
-	e.mu.Unlock()
+	id, devices, err := e.hold(handles)
 	for _, d := range devices {
 		d.Kick()
 	}
 	return id, err
 }
 
-// hold syncs the devices of the storages and retains their buffers. The caller holds mu, and kicks the
-// devices when it has let go of it.
-func (e *Engine) hold(handles []int64) (values []held, devices []*runtime.Device, err error) {
+// hold does the work of Snapshot, but for kicking the devices, which it returns.
+func (e *Engine) hold(handles []int64) (id int64, devices []*runtime.Device, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.drain()
 	for _, h := range handles {
 		c, err := e.store.Cell(alias.Handle(h))
 		if err != nil {
-			return nil, devices, err
+			return 0, devices, err
 		}
 		if c.State == alias.Pending {
 			d := e.at(c.Dev)
@@ -71,17 +60,24 @@ func (e *Engine) hold(handles []int64) (values []held, devices []*runtime.Device
 			_ = e.cut(d) // the storages that it befalls have the error
 		}
 	}
+	var values []held
 	for _, h := range handles {
 		b, err := e.owned(alias.Handle(h))
 		if err != nil {
 			for _, v := range values {
 				v.release()
 			}
-			return nil, devices, err
+			return 0, devices, err
 		}
 		values = append(values, held{buf: b})
 	}
-	return values, devices, nil
+	s := &e.snapshots
+	if s.held == nil {
+		s.held = make(map[int64][]held)
+	}
+	s.last++
+	s.held[s.last] = values
+	return s.last, devices, nil
 }
 
 // owned is the buffer of a settled storage, with a reference for the caller; nil for one never written.

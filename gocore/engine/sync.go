@@ -38,12 +38,11 @@ func (e *Engine) Sync(dev int) error {
 	if err != nil {
 		return err
 	}
+	defer d.Kick() // without the lock
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.drain()
-	err = e.cut(d)
-	e.mu.Unlock()
-	d.Kick()
-	return err
+	return e.cut(d)
 }
 
 // Mark is Sync as the end of a step, which the metrics count.
@@ -188,7 +187,7 @@ func (e *Engine) program(d *runtime.Device) (*program, error) {
 		}
 	}
 	aliased.Add(float64(aliases))
-	p := newProgram(key, d, lp, len(e.plan.Nodes), e.cache)
+	p := newProgram(key, d, lp, e.cache)
 	p.disk = e.disk
 	e.cache.Put(key, p)
 	if d.Partitions() > 0 {

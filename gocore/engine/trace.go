@@ -96,6 +96,15 @@ func (e *Engine) WaitIdle() bool {
 	return !e.Closed()
 }
 
+// Idle reports that a device is open and nobody holds the core: calls that wait for it otherwise, with the GIL, do not.
+func (e *Engine) Idle() bool {
+	if e.Closed() || !e.mu.TryLock() {
+		return false
+	}
+	e.mu.Unlock()
+	return true
+}
+
 // Closed reports that no device is open, and that opening one may help.
 func (e *Engine) Closed() bool { return !e.open.Load() && e.lost == nil }
 

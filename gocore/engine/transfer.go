@@ -95,11 +95,20 @@ func (e *Engine) cell(h alias.Handle) (*alias.Cell, error) {
 // Buffer settles the storage, syncing its device if it is pending, and returns its buffer with a
 // reference for the caller; nil for a storage that was never written.
 func (e *Engine) Buffer(h alias.Handle) (*runtime.Buffer, error) {
+	d, b, err := e.settled(h)
+	if d != nil {
+		d.Kick()
+	}
+	return b, err
+}
+
+// settled does the work of Buffer, but for kicking the device.
+func (e *Engine) settled(h alias.Handle) (*runtime.Device, *runtime.Buffer, error) {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	c, err := e.cell(h)
 	if err != nil {
-		e.mu.Unlock()
-		return nil, err
+		return nil, nil, err
 	}
 	d := e.at(c.Dev)
 	if c.State == alias.Pending {
@@ -107,9 +116,7 @@ func (e *Engine) Buffer(h alias.Handle) (*runtime.Buffer, error) {
 		_ = e.cut(d) // the storages that it befalls have the error
 	}
 	b, err := e.owned(h)
-	e.mu.Unlock()
-	d.Kick()
-	return b, err
+	return d, b, err
 }
 
 // Fetch copies the value of a storage to host memory of exactly its size, after a sync if it is pending.

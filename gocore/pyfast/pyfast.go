@@ -100,7 +100,7 @@ func tgx_wait_idle() C.int64_t {
 //export tgx_alloc
 func tgx_alloc(nbytes, device C.int64_t, handle *C.int64_t) (status C.int64_t) {
 	defer guard(&status)
-	if engine.Default.Closed() {
+	if !engine.Default.Idle() {
 		return C.int64_t(engine.Busy)
 	}
 	h, err := engine.Default.Alloc(int64(nbytes), int32(device))
@@ -111,7 +111,7 @@ func tgx_alloc(nbytes, device C.int64_t, handle *C.int64_t) (status C.int64_t) {
 //export tgx_place
 func tgx_place(src unsafe.Pointer, scalarType C.int64_t, dims *C.int64_t, ndim, device C.int64_t, handle *C.int64_t) (status C.int64_t) {
 	defer guard(&status)
-	if engine.Default.Closed() {
+	if !engine.Default.Idle() {
 		return C.int64_t(engine.Busy)
 	}
 	h, err := engine.Default.Place(src, int(scalarType), words(dims, ndim), int32(device))
@@ -122,6 +122,9 @@ func tgx_place(src unsafe.Pointer, scalarType C.int64_t, dims *C.int64_t, ndim, 
 //export tgx_resize
 func tgx_resize(handle, nbytes C.int64_t) (status C.int64_t) {
 	defer guard(&status)
+	if !engine.Default.Idle() {
+		return C.int64_t(engine.Busy)
+	}
 	return result(engine.Default.Resize(uint64(handle), int64(nbytes)))
 }
 
@@ -140,6 +143,14 @@ func tgx_ready(handle, ms C.int64_t, ready *C.int64_t) (status C.int64_t) {
 func tgx_fetch(handle C.int64_t, dst unsafe.Pointer, nbytes C.int64_t) (status C.int64_t) {
 	defer guard(&status)
 	return result(engine.Default.FetchWords(int64(handle), dst, int64(nbytes)))
+}
+
+//export tgx_idle
+func tgx_idle() C.int64_t {
+	if engine.Default.Idle() {
+		return 1
+	}
+	return 0
 }
 
 //export tgx_release

@@ -34,6 +34,8 @@ extern int64_t tgx_trace(int64_t *words, int64_t n, int64_t *out, int64_t outcap
 /* Kind and text (UTF-8, cut at cap) of the last error; returns the text's whole length. */
 extern int64_t tgx_error_text(int64_t *kind, char *dst, int64_t cap);
 extern int64_t tgx_wait_idle(void);
+/* 1 if the core can be called now without waiting for another thread. */
+extern int64_t tgx_idle(void);
 extern int64_t tgx_alloc(int64_t nbytes, int64_t device, int64_t *handle);
 /* A new storage with a dense array of host memory; the memory is free for other use on return. */
 extern int64_t tgx_place(void *src, int64_t scalar_type, int64_t *dims, int64_t ndim, int64_t device, int64_t *handle);
@@ -157,7 +159,7 @@ int tgx_wait(void);
 /* A new tensor that covers a core storage. strides NULL: contiguous. New reference, NULL with an exception. */
 PyObject *tgx_new_tensor(int64_t handle, int32_t scalar_type, int64_t device, int64_t ndim, const int64_t *sizes,
                          const int64_t *strides);
-/* Tells the core about dead storages once there are enough of them. 0, or -1 with an exception. */
+/* Tells the core about dead storages once there are enough of them and it is idle. 0, or -1 with an exception. */
 int tgx_release_dead(void);
 
 /* What the core needs to know of a tensor. sizes and strides live as long as the tensor. */

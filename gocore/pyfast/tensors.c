@@ -91,18 +91,12 @@ int64_t tgx_take_dead(int64_t *dst, int64_t cap) {
 }
 
 int tgx_release_dead(void) {
-  if (atomic_load_explicit(&dead_count, memory_order_relaxed) < RELEASE_BATCH) return 0;
+  if (atomic_load_explicit(&dead_count, memory_order_relaxed) < RELEASE_BATCH || !tgx_idle()) return 0;
   int64_t handles[4 * RELEASE_BATCH];
   int64_t n = tgx_take_dead(handles, 4 * RELEASE_BATCH);
-  for (;;) {
-    int64_t status = tgx_release(handles, n);
-    if (status == TGX_OK) return 0;
-    if (status != TGX_BUSY) {
-      tgx_set_error();
-      return -1;
-    }
-    if (tgx_wait() < 0) return -1;
-  }
+  if (tgx_release(handles, n) == TGX_OK) return 0;
+  tgx_set_error();
+  return -1;
 }
 
 PyObject *tgx_new_tensor(int64_t handle, int32_t scalar_type, int64_t device, int64_t ndim, const int64_t *sizes,
