@@ -7,6 +7,7 @@ from programs import RAISES
 START = (
     RAISES
     + """
+import copy
 import torch, torch_go_xla
 from torch import nn
 import torch_go_xla.runtime as xr
@@ -174,6 +175,7 @@ spmd.clear_(blank)
 assert spmd.sharding_of(blank) == "" and blank.tolist() == [[3, 3]] * 8 and spmd.shards(blank)[0].data.shape == (8, 2)
 whole = torch.ones(5, 2, device="xla")
 spmd.annotate_(whole, ROWS)
+assert spmd.sharding_of(copy.deepcopy(whole)) == ROWS
 copies = whole.clone(), whole.tile((1, 1)), whole + 1  # results that are a parameter as it stands
 assert [c.sum().item() for c in copies] == [10, 10, 20]
 odd = torch.tensor([[1.0, 5.0], [float("nan"), 2.0], [-3.0, 4.0]])

@@ -120,6 +120,10 @@ def _deepcopy(original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tens
         # Torch clones tensors of a device with this name one by one: here those of one storage share its copy.
         plain = type(self) is torch.Tensor and not self.is_conj() and not self.is_neg()
         if plain and self.device.type == "xla" and not known:
+            storages = memo.setdefault("torch", {})
+            key = self.untyped_storage()._cdata
+            if key not in storages and native().fast.is_full(self):
+                storages[key] = copied.untyped_storage()  # of the dtype and the sharding of the original
             storage = copy.deepcopy(self.untyped_storage(), memo)
             with torch.no_grad():
                 copied.set_(storage, self.storage_offset(), self.size(), self.stride())
