@@ -48,9 +48,16 @@ def _all(groups: Groups) -> Sequence[Sequence[int]]:
 _all._dynamo_marked_constant = True  # type: ignore[attr-defined]  # torch.compiler.assume_constant_result, which loads Dynamo
 
 
+def _has_whole_values() -> bool:
+    return runtime.is_spmd() and runtime.world_size() == 1
+
+
+_has_whole_values._dynamo_marked_constant = True  # type: ignore[attr-defined]  # as above
+
+
 def _is_alone(t: torch.Tensor, groups: Groups) -> bool:
     """Tell whether there is nothing to exchange: by SPMD the only process has the one value of a tensor."""
-    return not groups and runtime.is_spmd() and runtime.world_size() == 1 and not spmd.is_manual(t)
+    return not groups and _has_whole_values() and not spmd.is_manual(t)
 
 
 def _scaled(t: torch.Tensor, scale: float) -> torch.Tensor:
