@@ -7,6 +7,7 @@ go 1.26.0
 require (
 	github.com/go-python/gopy v0.4.10
 	github.com/google/uuid v1.6.0
+	golang.org/x/exp v0.0.0-20260908205506-85c1c2202aba
 )
 
 require (

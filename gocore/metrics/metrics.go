@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/exp/stats"
 )
 
 // Counter is a number of events.
@@ -24,6 +26,9 @@ func (c *Counter) Value() int64 { return c.n.Load() }
 
 // window is how many of the latest samples a metric keeps for percentiles.
 const window = 1024
+
+// levels are the percentiles that a summary has, those of torch_xla's reports.
+var levels = []float64{0.01, 0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95, 0.99}
 
 // Metric is a series of samples.
 type Metric struct {
@@ -54,6 +59,9 @@ type Summary struct {
 	Count   int64     `json:"count"`
 	Total   float64   `json:"total"`
 	Samples []float64 `json:"samples"` // the latest, oldest first
+
+	// Percentiles are those of the samples: each with its level, from 0 to 1, and its value. Between samples they are interpolated.
+	Percentiles [][2]float64 `json:"percentiles"`
 }
 
 // Summary copies the state.
@@ -64,6 +72,11 @@ func (m *Metric) Summary() Summary {
 	n := min(m.count, window)
 	for i := m.count - n; i < m.count; i++ {
 		s.Samples = append(s.Samples, m.last[i%window])
+	}
+	if n > 0 {
+		for i, v := range stats.Quantiles(s.Samples, levels...) {
+			s.Percentiles = append(s.Percentiles, [2]float64{levels[i], v})
+		}
 	}
 	return s
 }

@@ -8,7 +8,6 @@ from typing import Any
 
 from .._core import core as _native
 
-_PERCENTILES = (0.01, 0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95, 0.99)
 _SHORT_COUNTERS = ("CachedCompile", "UncachedCompile", "MarkStep", "TracedOps")
 _SHORT_METRICS = ("CompileTime", "ExecuteTime", "TransferToDeviceTime", "TransferFromDeviceTime")
 
@@ -80,10 +79,7 @@ def _text(value: float, unit: str) -> str:
 
 
 def _metric(m: dict[str, Any]) -> str:
-    samples = sorted(m["samples"])
-    picks = " ".join(
-        f"{p:.0%}={_text(samples[min(int(p * len(samples)), len(samples) - 1)], m['unit'])}" for p in _PERCENTILES
-    )
+    picks = " ".join(f"{level:.0%}={_text(value, m['unit'])}" for level, value in m["percentiles"])
     return (
         f"Metric: {m['name']}\n  TotalSamples: {m['count']}\n  Accumulator: {_text(m['total'], m['unit'])}\n"
         f"  Percentiles: {picks}\n"
