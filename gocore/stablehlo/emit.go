@@ -172,6 +172,7 @@ func (b *Builder) emitSignature(operands []Value, results []*shape.Shape) {
 
 // op1 writes an operation of one result.
 func (b *Builder) op1(op string, out *shape.Shape, operands ...Value) Value {
+	b.checkLoop(op)
 	if b.apart(op) {
 		return b.emitApart(op, operands, nil, []*shape.Shape{out})[0]
 	}
@@ -180,6 +181,7 @@ func (b *Builder) op1(op string, out *shape.Shape, operands ...Value) Value {
 
 // opN writes an operation of any number of results.
 func (b *Builder) opN(op string, operands []Value, regions [][]byte, results []*shape.Shape) []Value {
+	b.checkLoop(op)
 	if b.apart(op) {
 		return b.emitApart(op, operands, regions, results)
 	}
@@ -193,6 +195,13 @@ func (b *Builder) opN(op string, operands []Value, regions [][]byte, results []*
 
 // apart reports that an operation is to be written with the marking's other one.
 func (b *Builder) apart(op string) bool { return b.marks() && b.mark.Apart != nil && undivided(op) }
+
+// checkLoop refuses an operation in a region, such as a loop's body, that the partitioner would end the process at.
+func (b *Builder) checkLoop(op string) {
+	if b.mark != nil && b.mark.Apart != nil && len(b.scopes) > 1 && undivided(op) && !strings.HasPrefix(op, "chlo.") {
+		b.fail(op, "XLA cannot divide it within a loop, among devices that share a local value; redistribute() to Replicate() before")
+	}
+}
 
 func (b *Builder) emitApart(op string, operands []Value, regions [][]byte, results []*shape.Shape) []Value {
 	attrs, extra, m := b.attrs, b.extra, b.Mark(nil)
