@@ -167,6 +167,12 @@ class TestLocal:
         with pytest.raises(NotImplementedError, match="sums alone"):
             spmd.all_gather(b, 0, [list(range(8))]).cpu()
 
+    def test_loops_of_what_cannot_be_divided_are_refused(self, mesh_2d):
+        local = distribute_tensor(torch.rand(8, 8), mesh_2d["tp"], [Shard(0)]).to_local()
+        with pytest.raises(RuntimeError, match=r"poisson.*cannot divide it within a loop"):
+            torch.poisson(local + 1).cpu()
+        assert (local * 2).cpu().shape == (2, 8)
+
     def test_local_map(self, mesh):
         x, w = torch.randn(8, 4), torch.randn(4, 3)
         f = local_map(torch.mm, out_placements=[Shard(0)], in_placements=([Shard(0)], [Replicate()]), device_mesh=mesh)
