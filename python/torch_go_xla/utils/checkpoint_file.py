@@ -68,7 +68,9 @@ def write(data: Any, file: Sink | IO[bytes]) -> None:
     try:
         torch.save(data, cast(IO[bytes], file))
     except RuntimeError as error:
-        raise error.__context__ or error from None
+        if error.__context__ is None or "unexpected pos" not in str(error):
+            raise
+        raise error.__context__ from None
 
 
 @plainly()
