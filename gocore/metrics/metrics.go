@@ -66,17 +66,24 @@ type Summary struct {
 
 // Summary copies the state.
 func (m *Metric) Summary() Summary {
+	s := m.copied()
+	if len(s.Samples) == 0 {
+		return s
+	}
+	for i, v := range stats.Quantiles(s.Samples, levels...) {
+		s.Percentiles = append(s.Percentiles, [2]float64{levels[i], v})
+	}
+	return s
+}
+
+// copied is a Summary without percentiles: these take a sort, for which no sample waits.
+func (m *Metric) copied() Summary {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := Summary{Name: m.name, Unit: m.unit, Count: m.count, Total: m.total}
 	n := min(m.count, window)
 	for i := m.count - n; i < m.count; i++ {
 		s.Samples = append(s.Samples, m.last[i%window])
-	}
-	if n > 0 {
-		for i, v := range stats.Quantiles(s.Samples, levels...) {
-			s.Percentiles = append(s.Percentiles, [2]float64{levels[i], v})
-		}
 	}
 	return s
 }
