@@ -16,6 +16,8 @@ TORCH_XLA ?= ../xla
 SAVE_KILLS ?= 200
 PROGRAMS ?= 20000
 THREAD_SECONDS ?= 60
+TORTURE_MINUTES ?= 30
+TORTURE_SEED ?= 0
 CGO_PACKAGES ?= ./pjrt/... ./gocore/runtime/...
 RACE_PACKAGES ?= ./...
 
@@ -30,7 +32,7 @@ DEPENDS := pyproject.toml setup.py
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test check conformance models build install wheel lint clients plugins race asan cgocheck golden fuzz crash metamorphic threads bench bench-quick bench-save soak clean distclean upstream-aliases upstream-spmd upstream-jobs dtensor-ops
+.PHONY: help demo test check conformance models build install wheel lint clients plugins race asan cgocheck golden fuzz crash metamorphic threads torture bench bench-quick bench-save soak clean distclean upstream-aliases upstream-spmd upstream-jobs dtensor-ops
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -113,6 +115,9 @@ metamorphic: $(VENV)/.installed-test build ## PROGRAMS random programs in nine c
 threads: $(VENV)/.installed-test build ## eight threads that trace, sync and save for THREAD_SECONDS; the core's under the race detector
 	THREAD_SECONDS=$(THREAD_SECONDS) $(PY) -m pytest -q tests/test_threads.py
 	$(GO) test -race -tags invariants -count=1 -v -run TestThreads ./gocore/engine -args -threads $(THREAD_SECONDS)s
+
+torture: $(VENV)/.installed-test build ## seeded attacks for TORTURE_MINUTES, by TORTURE_SEED; its figures are those of docs/reliability.md
+	$(PY) -m tests.torture --minutes $(TORTURE_MINUTES) --seed $(TORTURE_SEED)
 
 upstream-aliases: $(VENV)/.installed-test build ## torch_xla's own tests of aliases, in-place writes and saving; TORCH_XLA as below
 	$(PY) tests/upstream/aliases.py $(TORCH_XLA)
