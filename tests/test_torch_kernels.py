@@ -179,3 +179,28 @@ def test_memory_that_kernels_free_is_used_again(ok):
             print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
         """)
     assert min(map(int, faults.split()[3:])) < 1000
+
+
+def test_indices_of_a_pooling_are_values_that_may_be_wrong():
+    """Torch's kernel writes to wherever they say."""
+    gradient, x = torch.ones(1, 1, 200, 200, device="xla"), torch.ones(1, 1, 400, 400, device="xla")
+    for index in (1 << 40, 400 * 400, -1):
+        places = torch.full((1, 1, 200, 200), index, device="xla")
+        out = torch.ops.aten.max_pool2d_with_indices_backward(
+            gradient, x, [2, 2], [2, 2], [0, 0], [1, 1], False, places
+        )
+        with pytest.raises(RuntimeError, match="an index is out of range of the input's plane"):
+            out.cpu()
+
+
+def test_pivots_are_values_that_may_be_wrong():
+    a = torch.eye(4)
+    for pivots in ([1, 2, 3, 1 << 30], [0, 2, 3, 4], [-1, 2, 3, 4], [1, 2, 3, -4]):
+        p = torch.tensor(pivots, dtype=torch.int32)
+        with pytest.raises(RuntimeError, match="pivot"):
+            torch.linalg.ldl_solve(a.to("xla"), p.to("xla"), a.to("xla")).cpu()
+
+
+def test_matrices_of_many_dimensions():
+    a = torch.tensor([[2.0, 1.0], [1.0, 2.0]]).view([1] * 30 + [2, 2])
+    torch.testing.assert_close(torch.linalg.eig(a.to("xla"))[0].cpu(), torch.linalg.eig(a)[0])

@@ -11,6 +11,7 @@ enum { FFI_MAJOR = 0, FFI_MINOR = 2 };
 /* Element types that handlers tell apart. */
 enum { FFI_S32 = 4, FFI_S64 = 5, FFI_F16 = 10, FFI_F32 = 11, FFI_F64 = 12, FFI_C64 = 15, FFI_BF16 = 16, FFI_C128 = 18 };
 
+enum { FFI_ATTR_ARRAY = 1, FFI_ATTR_SCALAR = 3 };
 enum { FFI_STAGE_EXECUTE = 3 };
 enum { FFI_INTERNAL = 13 };
 enum { FFI_EXTENSION_METADATA = 1 };

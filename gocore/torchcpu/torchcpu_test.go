@@ -54,7 +54,7 @@ func TestABI(t *testing.T) {
 		"FFI_MAJOR": "XLA_FFI_API_MAJOR", "FFI_MINOR": "XLA_FFI_API_MINOR", "FFI_S32": "XLA_FFI_DataType_S32", "FFI_S64": "XLA_FFI_DataType_S64", "FFI_F64": "XLA_FFI_DataType_F64",
 		"FFI_C64": "XLA_FFI_DataType_C64", "FFI_C128": "XLA_FFI_DataType_C128", "FFI_F16": "XLA_FFI_DataType_F16",
 		"FFI_F32": "XLA_FFI_DataType_F32", "FFI_BF16": "XLA_FFI_DataType_BF16", "FFI_STAGE_EXECUTE": "XLA_FFI_ExecutionStage_EXECUTE",
-		"FFI_INTERNAL": "XLA_FFI_Error_Code_INTERNAL", "FFI_EXTENSION_METADATA": "XLA_FFI_Extension_Metadata",
+		"FFI_INTERNAL": "XLA_FFI_Error_Code_INTERNAL", "FFI_ATTR_ARRAY": "XLA_FFI_AttrType_ARRAY", "FFI_ATTR_SCALAR": "XLA_FFI_AttrType_SCALAR", "FFI_EXTENSION_METADATA": "XLA_FFI_Extension_Metadata",
 	} {
 		hold("(int)%s == (int)%s", our, their)
 	}
@@ -73,6 +73,20 @@ func TestRegisterWithoutTorch(t *testing.T) {
 	err := Register(nil, "/nowhere/libtorch_cpu.so")
 	if err == nil || !strings.Contains(err.Error(), "/nowhere/libtorch_cpu.so is not loaded") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestCallsThatAreRefused makes calls that no lowering makes, of every target; see testdata/calls.c.
+func TestCallsThatAreRefused(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "calls")
+	build := exec.Command("cc", "-std=gnu11", "-g", "-Wall", "-Wextra", "-fsanitize=address,undefined", "-static-libasan", "-o", program, "testdata/calls.c", "-ldl", "-lpthread", "-lm")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	if out, err := exec.Command(program).CombinedOutput(); err != nil {
+		t.Errorf("%v:\n%s", err, out)
+	} else {
+		t.Logf("%s", out)
 	}
 }
 
