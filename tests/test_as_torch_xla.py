@@ -137,8 +137,8 @@ def test_transformers_trainer_fully_sharded(ok, tmp_path: pathlib.Path) -> None:
     config["transformer_layer_cls_to_wrap"] = ["LlamaDecoderLayer"]
     start = f"import torch_go_xla.runtime as xr\nxr.use_spmd()\nOPTIONS = dict(fsdp=True, fsdp_config={config})\n"
     checks = """
-from torch_go_xla._backend import spmd
-marks = [spmd.sharding_of(p) for p in run.model.parameters()]
+from torch_go_xla._backend import partitioning
+marks = [partitioning.sharding_of(p) for p in run.model.parameters()]
 assert all("devices=[4" in mark or ",4]" in mark for mark in marks), marks
 """
     ok(start + TRAINER + checks, FOLDER=str(tmp_path), CPU_NUM_DEVICES="4")

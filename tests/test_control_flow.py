@@ -130,10 +130,10 @@ def test_what_is_no_function_is_left_to_torch():
 
 def test_a_value_of_an_argument_is_an_error_of_its_own():
     """A function that reads a value while it is traced does not harm what else is recorded."""
-    from torch_go_xla._backend import control
+    from torch_go_xla._backend.composed import control_flow
 
     x = torch.ones(3, device="xla")
     other = x * 2
     with pytest.raises(RuntimeError, match="it has no value"):
-        control.trace(lambda x: (x + 1).sum().item(), [x])
+        control_flow.trace(lambda x: (x + 1).sum().item(), [x])
     assert other.tolist() == [2, 2, 2] and (x + 1).tolist() == [2, 2, 2]

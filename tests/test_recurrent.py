@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import torch_go_xla.debug.metrics as met
-from torch_go_xla._backend import recurrent
+from torch_go_xla._backend.composed import recurrent_layers
 
-LONG = recurrent.SHORTEST + 1
+LONG = recurrent_layers.SHORTEST + 1
 LAYERS = {
     "lstm": (torch.nn.LSTM, {"bidirectional": True}),
     "gru": (torch.nn.GRU, {"num_layers": 2, "batch_first": True}),
@@ -68,7 +68,7 @@ def test_autocast_and_transforms_agree_with_cells(monkeypatch):
         loop = module(x)[0]
     of_loop = torch.autograd.grad(module(x)[0].sum(), x)[0]
     of_cells = torch.func.grad(lambda y: module(y)[0].sum())(x.detach())
-    monkeypatch.setattr(recurrent, "SHORTEST", 10 * LONG)
+    monkeypatch.setattr(recurrent_layers, "SHORTEST", 10 * LONG)
     with torch.autocast("xla", dtype=torch.bfloat16):
         cells = module(x)[0]
     assert loop.dtype == cells.dtype == torch.bfloat16

@@ -11,7 +11,7 @@ import copy
 import torch, torch_go_xla
 from torch import nn
 import torch_go_xla.runtime as xr
-from torch_go_xla._backend import spmd
+from torch_go_xla._backend import partitioning
 from torch_go_xla._core import core
 
 ROWS, COLUMNS, GRID = "{devices=[8,1]<=[8]}", "{devices=[1,8]<=[8]}", "{devices=[2,4]<=[8]}"
@@ -28,15 +28,15 @@ def test_one_device_of_all(ok) -> None:
         + """
 a = torch.arange(6.0).to("xla")
 b = a + 1
-assert not xr.is_spmd() and spmd.num_devices() == 8 and torch_go_xla.device_count() == 8
-raises(RuntimeError, "use_spmd", spmd.annotate, a, "{replicated}")
-raises(RuntimeError, "use_spmd", spmd.annotate_, a, "{replicated}")
+assert not xr.is_spmd() and partitioning.num_devices() == 8 and torch_go_xla.device_count() == 8
+raises(RuntimeError, "use_spmd", partitioning.annotate, a, "{replicated}")
+raises(RuntimeError, "use_spmd", partitioning.annotate_, a, "{replicated}")
 xr.use_spmd()
 xr.use_spmd()
-assert xr.is_spmd() and spmd.num_devices() == 8 == xr.global_runtime_device_count()
+assert xr.is_spmd() and partitioning.num_devices() == 8 == xr.global_runtime_device_count()
 assert torch_go_xla.device_count() == 1
 assert a.tolist() == [0, 1, 2, 3, 4, 5] and b.tolist() == [1, 2, 3, 4, 5, 6] and (a + b).sum().item() == 36
-assert spmd.sharding_of(a) == "" and len(spmd.shards(a)) == 8
+assert partitioning.sharding_of(a) == "" and len(partitioning.shards(a)) == 8
 raises(RuntimeError, "invalid device ordinal", lambda: torch.ones(1, device="xla:1"))
 """,
         **EIGHT,
@@ -63,10 +63,10 @@ def test_one_device_is_enough(ok) -> None:
         SPMD
         + """
 x = torch.arange(6.0).view(2, 3).to("xla")
-spmd.annotate_(x, "{devices=[1,1]0}")
-y = spmd.annotate(x @ x.t(), "{replicated}")
-assert y.tolist() == [[5, 14], [14, 50]] and len(spmd.shards(y)) == 1
-raises(ValueError, "more devices than there are: 1", spmd.annotate, x, "{devices=[2,1]<=[2]}")
+partitioning.annotate_(x, "{devices=[1,1]0}")
+y = partitioning.annotate(x @ x.t(), "{replicated}")
+assert y.tolist() == [[5, 14], [14, 50]] and len(partitioning.shards(y)) == 1
+raises(ValueError, "more devices than there are: 1", partitioning.annotate, x, "{devices=[2,1]<=[2]}")
 """,
         CPU_NUM_DEVICES="1",
     )
@@ -86,8 +86,8 @@ for sizes, sharding in [
         value = (torch.randn(sizes) * 9).to(dtype)
         x = value.to("xla")
         before = torch_go_xla.live_bytes()
-        spmd.annotate_(x, sharding)
-        held = spmd.shards(x)
+        partitioning.annotate_(x, sharding)
+        held = partitioning.shards(x)
         assert torch.equal(x.cpu(), value), (sizes, sharding, dtype)
         for s in held:
             assert torch.equal(s.data, value[s.index]), (sizes, sharding, s)
@@ -95,17 +95,17 @@ for sizes, sharding in [
         assert sum(s.data.numel() for s in owners) == value.numel()
         if sharding in (GRID, ROWS, COLUMNS) and sizes in ((8, 4), (4, 16), (4, 8)):
             assert torch_go_xla.live_bytes() - before == value.nbytes - 8 * value.nbytes, "the copies are gone"
-        told = spmd.sharding_of(x)
+        told = partitioning.sharding_of(x)
         x.copy_(value)  # an upload keeps what the storage was told
-        assert torch.equal(x.cpu(), value) and spmd.sharding_of(x) == told != ""
-        spmd.set_shards_(x, [s.data for s in held])
+        assert torch.equal(x.cpu(), value) and partitioning.sharding_of(x) == told != ""
+        partitioning.set_shards_(x, [s.data for s in held])
         assert torch.equal(x.cpu(), value)
 x = torch.zeros(4, 2).to("xla")
-spmd.annotate_(x, "{devices=[4,1,2]<=[8] last_tile_dim_replicate}")
-spmd.set_shards_(x, [torch.full((1, 2), float(i // 2)) for i in range(8)])
+partitioning.annotate_(x, "{devices=[4,1,2]<=[8] last_tile_dim_replicate}")
+partitioning.set_shards_(x, [torch.full((1, 2), float(i // 2)) for i in range(8)])
 assert x.tolist() == [[0, 0], [1, 1], [2, 2], [3, 3]]
-raises(ValueError, "7 shards for 8", spmd.set_shards_, x, [torch.zeros(1, 2)] * 7)
-raises(ValueError, "holds a shard of sizes [1, 2]", spmd.set_shards_, x, [torch.zeros(2, 2)] * 8)
+raises(ValueError, "7 shards for 8", partitioning.set_shards_, x, [torch.zeros(1, 2)] * 7)
+raises(ValueError, "holds a shard of sizes [1, 2]", partitioning.set_shards_, x, [torch.zeros(2, 2)] * 8)
 """,
         **EIGHT,
     )
@@ -116,7 +116,7 @@ def test_bad_shardings(ok) -> None:
         SPMD
         + """
 x = torch.zeros(5, 3).to("xla")
-for mark in (spmd.annotate, spmd.annotate_):
+for mark in (partitioning.annotate, partitioning.annotate_):
     raises(ValueError, "names more devices than there are: 8", mark, x, "{devices=[4,4]<=[16]}")
     raises(ValueError, "names 4 of 8 devices", mark, x, "{devices=[2,2]<=[4]}")
     raises(ValueError, "is for 1 dimension(s), the tensor has sizes [5, 3]", mark, x, "{devices=[8]<=[8]}")
@@ -135,11 +135,11 @@ def test_views_and_writes(ok) -> None:
         + """
 want = torch.arange(15.0).view(5, 3)
 x = want.to("xla")
-spmd.annotate_(x, "{devices=[4,2]<=[8]}")
+partitioning.annotate_(x, "{devices=[4,2]<=[8]}")
 def step(f):
     f(want), f(x)
     assert torch.equal(x.cpu(), want), (f, x, want)
-    assert spmd.sharding_of(x) == "{devices=[4,2]<=[8]}"
+    assert partitioning.sharding_of(x) == "{devices=[4,2]<=[8]}"
 for f in (
     lambda t: t.add_(1),
     lambda t: t.view(torch.int32).add_(1),
@@ -153,38 +153,41 @@ for f in (
 ):
     step(f)
 assert torch.equal(x.t().cpu(), want.t()) and torch.equal(x[1:].sum(0).cpu(), want[1:].sum(0))
-spmd.annotate_(x[1:3], "{devices=[2,1,4]<=[8] last_tile_dim_replicate}")  # of a part: its present value only
-assert torch.equal(x.cpu(), want) and spmd.sharding_of(x[1:3]) == ""
+partitioning.annotate_(x[1:3], "{devices=[2,1,4]<=[8] last_tile_dim_replicate}")  # of a part: its present value only
+assert torch.equal(x.cpu(), want) and partitioning.sharding_of(x[1:3]) == ""
 pending = x * 2
-spmd.annotate_(pending, ROWS)
-assert spmd.sharding_of(pending) == ROWS and torch.equal(pending.cpu(), want * 2) and spmd.sharding_of(pending) == ROWS
+partitioning.annotate_(pending, ROWS)
+assert partitioning.sharding_of(pending) == ROWS and torch.equal(pending.cpu(), want * 2)
+assert partitioning.sharding_of(pending) == ROWS
 blank = torch.empty(8, 2, device="xla")
-spmd.annotate_(blank, ROWS)
+partitioning.annotate_(blank, ROWS)
 torch_go_xla.sync()
 assert torch_go_xla._XLAC._describe(blank)["state"] == "empty"  # a loader's thread may be about to fill it
-assert spmd.shards(blank)[7].data.tolist() == [[0, 0]] and blank.tolist() == [[0, 0]] * 8
+assert partitioning.shards(blank)[7].data.tolist() == [[0, 0]] and blank.tolist() == [[0, 0]] * 8
 for write in (lambda t: t[1].fill_(2), lambda t: t.t().copy_(torch.full((2, 8), 2.0))):
     other = torch.empty(8, 2, device="xla")
-    spmd.annotate_(other, ROWS)
+    partitioning.annotate_(other, ROWS)
     write(other)
     torch_go_xla.sync()
-    assert spmd.sharding_of(other) == ROWS and other[1].tolist() == [2, 2] and len(spmd.shards(other)[0].data) == 1
+    assert partitioning.sharding_of(other) == ROWS and other[1].tolist() == [2, 2]
+    assert len(partitioning.shards(other)[0].data) == 1
 blank.fill_(3)
-assert blank.tolist() == [[3, 3]] * 8 and spmd.sharding_of(blank) == ROWS
-spmd.clear_(blank)
-assert spmd.sharding_of(blank) == "" and blank.tolist() == [[3, 3]] * 8 and spmd.shards(blank)[0].data.shape == (8, 2)
+assert blank.tolist() == [[3, 3]] * 8 and partitioning.sharding_of(blank) == ROWS
+partitioning.clear_(blank)
+assert partitioning.sharding_of(blank) == "" and blank.tolist() == [[3, 3]] * 8
+assert partitioning.shards(blank)[0].data.shape == (8, 2)
 whole = torch.ones(5, 2, device="xla")
-spmd.annotate_(whole, ROWS)
-assert spmd.sharding_of(copy.deepcopy(whole)) == ROWS
+partitioning.annotate_(whole, ROWS)
+assert partitioning.sharding_of(copy.deepcopy(whole)) == ROWS
 copies = whole.clone(), whole.tile((1, 1)), whole + 1  # results that are a parameter as it stands
 assert [c.sum().item() for c in copies] == [10, 10, 20]
 odd = torch.tensor([[1.0, 5.0], [float("nan"), 2.0], [-3.0, 4.0]])
 mine = odd.to("xla")
-spmd.annotate_(mine, ROWS)
+partitioning.annotate_(mine, ROWS)
 for f in (lambda t: t.amax(0), lambda t: t.amin(0), lambda t: t.max(), lambda t: t.max(0)[1], lambda t: t.aminmax()[0]):
     torch.testing.assert_close(f(mine).cpu(), f(odd), equal_nan=True)
 w = torch.ones(4, 8, device="xla", requires_grad=True)
-(spmd.annotate(w * 2, GRID) * 3).sum().backward()
+(partitioning.annotate(w * 2, GRID) * 3).sum().backward()
 assert w.grad.tolist() == [[6.0] * 8] * 4
 """,
         **EIGHT,
@@ -199,9 +202,9 @@ def train(device):
     torch.manual_seed(1)
     model = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 8)).to(device)
     if device == "xla":
-        spmd.annotate_(model[0].weight, ROWS)
-        spmd.annotate_(model[0].bias, "{devices=[8]<=[8]}")
-        spmd.annotate_(model[2].weight, COLUMNS)
+        partitioning.annotate_(model[0].weight, ROWS)
+        partitioning.annotate_(model[0].bias, "{devices=[8]<=[8]}")
+        partitioning.annotate_(model[2].weight, COLUMNS)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     torch.manual_seed(2)
     losses, counts = [], []
@@ -222,9 +225,9 @@ got, model, optimizer, counts = train("xla")
 assert torch.allclose(got, want, rtol=1e-5)
 for a, b in zip(model.parameters(), plain.parameters()):
     assert torch.allclose(a.detach().cpu(), b.detach(), rtol=1e-5, atol=1e-6)
-assert [spmd.sharding_of(p) for p in model.parameters()] == [ROWS, "{devices=[8]<=[8]}", COLUMNS, ""]
+assert [partitioning.sharding_of(p) for p in model.parameters()] == [ROWS, "{devices=[8]<=[8]}", COLUMNS, ""]
 state = optimizer.state[model[0].weight]["exp_avg"]
-assert spmd.sharding_of(state) == ROWS, "the compiler shards the optimizer's state as the weights"
+assert partitioning.sharding_of(state) == ROWS, "the compiler shards the optimizer's state as the weights"
 compiles, donated = zip(*counts)
 assert len(set(compiles[1:])) == 1, "from the second step on it is one program"
 assert {b - a for a, b in zip(donated[1:], donated[2:])} == {12}, "4 parameters and their moments are updated in place"
@@ -239,12 +242,12 @@ LOCAL = (
 torch.manual_seed(0)
 x, w = torch.randn(16, 4), torch.randn(4, 6)
 part = x.chunk(8)
-local = spmd.full_to_shard(x.to("xla"), ROWS)
+local = partitioning.full_to_shard(x.to("xla"), ROWS)
 groups = [[0, 1, 2, 3], [4, 5, 6, 7]]
 mates = lambda i: range(4) if i < 4 else range(4, 8)
 
 def check(got, want, tolerance=1e-5):
-    held = spmd.shards(got)
+    held = partitioning.shards(got)
     assert [s.replica_id for s in held] == list(range(8))
     for i, s in enumerate(held):
         torch.testing.assert_close(s.data, want(i), rtol=tolerance, atol=tolerance)
@@ -256,42 +259,42 @@ def test_local_values(ok) -> None:
     ok(
         LOCAL
         + """
-assert local.shape == (2, 4) and spmd.is_manual(local) and spmd.sharding_of(local) == "{manual}"
+assert local.shape == (2, 4) and partitioning.is_manual(local) and partitioning.sharding_of(local) == "{manual}"
 check(local, lambda i: part[i])
 assert torch.equal(local.cpu(), part[0]), "reading gives the value of device 0"
 y = torch.tanh(local @ w.to("xla")) + 1.5
 check(y, lambda i: torch.tanh(part[i] @ w) + 1.5)
-check(y.sum() * 2 + spmd.partition_id(y), lambda i: (torch.tanh(part[i] @ w) + 1.5).sum() * 2 + i, 1e-4)
+check(y.sum() * 2 + partitioning.partition_id(y), lambda i: (torch.tanh(part[i] @ w) + 1.5).sum() * 2 + i, 1e-4)
 total = y.sum()
 torch_go_xla.sync()
 check(total - 1, lambda i: (torch.tanh(part[i] @ w) + 1.5).sum() - 1, 1e-4)
 
-whole = spmd.shard_to_full(local * 2, ROWS, (16, 4))
-assert torch.equal(whole.cpu(), 2 * x) and spmd.sharding_of(whole) == ROWS and not spmd.is_manual(whole)
-same = spmd.shard_to_full(torch.ones(2, 4, device="xla"), ROWS, (16, 4))
+whole = partitioning.shard_to_full(local * 2, ROWS, (16, 4))
+assert torch.equal(whole.cpu(), 2 * x) and partitioning.sharding_of(whole) == ROWS and not partitioning.is_manual(whole)
+same = partitioning.shard_to_full(torch.ones(2, 4, device="xla"), ROWS, (16, 4))
 assert same.tolist() == [[1.0] * 4] * 16, "a tensor that is not manual is the same on every device"
-copies = spmd.full_to_shard(whole, "{replicated}")
+copies = partitioning.full_to_shard(whole, "{replicated}")
 check(copies, lambda i: 2 * x)
-assert torch.equal(spmd.shard_to_full(copies, "{replicated}", (16, 4)).cpu(), 2 * x)
+assert torch.equal(partitioning.shard_to_full(copies, "{replicated}", (16, 4)).cpu(), 2 * x)
 
 z = local.clone()
 def change(t, i):
     t.add_(i), t[0].mul_(2), t.view(-1)[3:5].fill_(7), t.t().sub_(1)
     return t
-change(z, spmd.partition_id(z))
+change(z, partitioning.partition_id(z))
 check(z, lambda i: change(part[i].clone(), i))
 torch_go_xla.sync()
 z.mul_(3)
 check(z, lambda i: change(part[i].clone(), i) * 3)
-spmd.set_shards_(z, [torch.full((2, 4), float(i)) for i in range(8)])
+partitioning.set_shards_(z, [torch.full((2, 4), float(i)) for i in range(8)])
 check(z + 1, lambda i: torch.full((2, 4), i + 1.0))
 z.copy_(torch.zeros(2, 4))
-assert not spmd.is_manual(z) and z.tolist() == [[0] * 4] * 2
+assert not partitioning.is_manual(z) and z.tolist() == [[0] * 4] * 2
 
-raises(ValueError, "does not divide dimension 1", spmd.full_to_shard, x.to("xla"), COLUMNS)
-raises(ValueError, "already", spmd.full_to_shard, local, ROWS)
-raises(ValueError, "whose parts have sizes [1, 4]", spmd.shard_to_full, local, ROWS, (8, 4))
-for mark in (spmd.annotate, spmd.annotate_):
+raises(ValueError, "does not divide dimension 1", partitioning.full_to_shard, x.to("xla"), COLUMNS)
+raises(ValueError, "already", partitioning.full_to_shard, local, ROWS)
+raises(ValueError, "whose parts have sizes [1, 4]", partitioning.shard_to_full, local, ROWS, (8, 4))
+for mark in (partitioning.annotate, partitioning.annotate_):
     raises(ValueError, "shard_to_full", mark, local, "{replicated}")
 raises(NotImplementedError, "on each device", torch.linalg.eigvals, local.t() @ local)
 """,
@@ -330,11 +333,11 @@ for f in (
 class Entry(torch.autograd.Function):
     @staticmethod
     def forward(ctx, t):
-        return spmd.full_to_shard(t, ROWS)
+        return partitioning.full_to_shard(t, ROWS)
 
     @staticmethod
     def backward(ctx, grad):
-        return spmd.shard_to_full(grad, ROWS, (16, 4))
+        return partitioning.shard_to_full(grad, ROWS, (16, 4))
 
 leaf = x.to("xla").requires_grad_()
 (Entry.apply(leaf).exp() * 2).sum().backward()
@@ -351,53 +354,53 @@ def test_collectives(ok) -> None:
 import functools
 from torch_go_xla import debug
 pile = lambda i: torch.stack([part[j] for j in mates(i)])
-check(spmd.all_reduce(local, "sum", groups), lambda i: pile(i).sum(0))
-check(spmd.all_reduce(local, "avg", groups), lambda i: pile(i).mean(0))
-check(spmd.all_reduce(local, "max", groups), lambda i: pile(i).amax(0))
-check(spmd.all_reduce(local, "min", groups), lambda i: pile(i).amin(0))
-check(spmd.all_reduce(local, "product", groups), lambda i: pile(i).prod(0))
-check(spmd.all_reduce(local > 0, "bor", groups), lambda i: (pile(i) > 0).any(0))
-check(spmd.all_reduce(local > 0, "band", groups), lambda i: (pile(i) > 0).all(0))
+check(partitioning.all_reduce(local, "sum", groups), lambda i: pile(i).sum(0))
+check(partitioning.all_reduce(local, "avg", groups), lambda i: pile(i).mean(0))
+check(partitioning.all_reduce(local, "max", groups), lambda i: pile(i).amax(0))
+check(partitioning.all_reduce(local, "min", groups), lambda i: pile(i).amin(0))
+check(partitioning.all_reduce(local, "product", groups), lambda i: pile(i).prod(0))
+check(partitioning.all_reduce(local > 0, "bor", groups), lambda i: (pile(i) > 0).any(0))
+check(partitioning.all_reduce(local > 0, "band", groups), lambda i: (pile(i) > 0).all(0))
 bits = (local * 100).int()
 for op, fold in (("band", torch.bitwise_and), ("bor", torch.bitwise_or), ("bxor", torch.bitwise_xor)):
     folded = lambda i: functools.reduce(fold, (pile(i) * 100).int())
-    check(spmd.all_reduce(bits, op, groups), folded)
-    check(spmd.reduce_scatter(bits, op, 1, groups), lambda i: folded(i)[:, i % 4, None])
+    check(partitioning.all_reduce(bits, op, groups), folded)
+    check(partitioning.reduce_scatter(bits, op, 1, groups), lambda i: folded(i)[:, i % 4, None])
 half, turned = local.bfloat16(), [[7, 6, 5, 4, 3, 2, 1, 0]]
-check(spmd.all_reduce(half, "max", turned), lambda i: x.view(8, 2, 4).amax(0).bfloat16())
-check(spmd.all_gather(local, 0, groups), lambda i: torch.cat([part[j] for j in mates(i)]))
-check(spmd.all_gather(local, -1, [[0, 2, 4, 6], [1, 3, 5, 7]]), lambda i: torch.cat(part[i % 2::2], 1))
-check(spmd.reduce_scatter(local, "sum", 1, groups), lambda i: pile(i).sum(0)[:, i % 4, None])
+check(partitioning.all_reduce(half, "max", turned), lambda i: x.view(8, 2, 4).amax(0).bfloat16())
+check(partitioning.all_gather(local, 0, groups), lambda i: torch.cat([part[j] for j in mates(i)]))
+check(partitioning.all_gather(local, -1, [[0, 2, 4, 6], [1, 3, 5, 7]]), lambda i: torch.cat(part[i % 2::2], 1))
+check(partitioning.reduce_scatter(local, "sum", 1, groups), lambda i: pile(i).sum(0)[:, i % 4, None])
 pairs = [[i, i + 4] for i in range(4)]
-check(spmd.reduce_scatter(local, "avg", -2, pairs), lambda i: (part[i % 4] + part[i % 4 + 4])[i // 4, None] / 2)
-check(spmd.all_to_all(local, 1, 0, groups), lambda i: torch.cat([part[j][:, i % 4, None] for j in mates(i)]))
-check(spmd.collective_permute(local, [(i, (i + 1) % 8) for i in range(8)]), lambda i: part[(i - 1) % 8])
-check(spmd.collective_permute(local, [(0, 1)]), lambda i: part[0] if i == 1 else torch.zeros(2, 4))
-check(spmd.partition_id(local), lambda i: torch.tensor(i))
-check(spmd.all_reduce(torch.ones(3, device="xla"), "sum", groups), lambda i: torch.full((3,), 4.0))
+check(partitioning.reduce_scatter(local, "avg", -2, pairs), lambda i: (part[i % 4] + part[i % 4 + 4])[i // 4, None] / 2)
+check(partitioning.all_to_all(local, 1, 0, groups), lambda i: torch.cat([part[j][:, i % 4, None] for j in mates(i)]))
+check(partitioning.collective_permute(local, [(i, (i + 1) % 8) for i in range(8)]), lambda i: part[(i - 1) % 8])
+check(partitioning.collective_permute(local, [(0, 1)]), lambda i: part[0] if i == 1 else torch.zeros(2, 4))
+check(partitioning.partition_id(local), lambda i: torch.tensor(i))
+check(partitioning.all_reduce(torch.ones(3, device="xla"), "sum", groups), lambda i: torch.full((3,), 4.0))
 
 everybody = [list(range(8))]
-raises(ValueError, "groups of 2 devices", spmd.all_reduce, local, "sum", [[0, 1]])
-raises(ValueError, "of one size", spmd.all_reduce, local, "sum", [[0, 1, 2], [3, 4, 5, 6, 7]])
-raises(ValueError, "each of 8 devices once", spmd.all_reduce, local, "sum", [[0, 1, 2, 3], [4, 5, 6, 6]])
-raises(ValueError, "each of 8 devices once", spmd.all_gather, local, 0, [[0, 8]])
-raises(RuntimeError, "non-integral", spmd.all_reduce, local, "band", everybody)
-raises(ValueError, "xor", spmd.all_reduce, local, "xor", everybody)
-raises(RuntimeError, "average", spmd.all_reduce, local.int(), "avg", everybody)
-raises(RuntimeError, "does not divide by 4", spmd.reduce_scatter, local, "sum", 0, groups)
-raises(IndexError, "Dimension out of range", spmd.all_gather, local, 3, groups)
-raises(RuntimeError, "needs a tensor that has one", spmd.all_gather, local.sum(), 0, groups)
-raises(ValueError, "once at most", spmd.collective_permute, local, [(0, 1), (2, 1)])
+raises(ValueError, "groups of 2 devices", partitioning.all_reduce, local, "sum", [[0, 1]])
+raises(ValueError, "of one size", partitioning.all_reduce, local, "sum", [[0, 1, 2], [3, 4, 5, 6, 7]])
+raises(ValueError, "each of 8 devices once", partitioning.all_reduce, local, "sum", [[0, 1, 2, 3], [4, 5, 6, 6]])
+raises(ValueError, "each of 8 devices once", partitioning.all_gather, local, 0, [[0, 8]])
+raises(RuntimeError, "non-integral", partitioning.all_reduce, local, "band", everybody)
+raises(ValueError, "xor", partitioning.all_reduce, local, "xor", everybody)
+raises(RuntimeError, "average", partitioning.all_reduce, local.int(), "avg", everybody)
+raises(RuntimeError, "does not divide by 4", partitioning.reduce_scatter, local, "sum", 0, groups)
+raises(IndexError, "Dimension out of range", partitioning.all_gather, local, 3, groups)
+raises(RuntimeError, "needs a tensor that has one", partitioning.all_gather, local.sum(), 0, groups)
+raises(ValueError, "once at most", partitioning.collective_permute, local, [(0, 1), (2, 1)])
 
 kept = []
-found = debug.collectives(lambda: kept.append(spmd.all_gather(local, 0, groups)))
+found = debug.collectives(lambda: kept.append(partitioning.all_gather(local, 0, groups)))
 assert [(c.kind, c.shapes, c.bytes, c.groups) for c in found] == [
     ("all-gather", ("f32[8,4]",), 128, ((0, 1, 2, 3), (4, 5, 6, 7)))]
-found = debug.collectives(lambda: kept.append(spmd.collective_permute(local, [(0, 1), (1, 0)])))
+found = debug.collectives(lambda: kept.append(partitioning.collective_permute(local, [(0, 1), (1, 0)])))
 assert [(c.kind, c.groups) for c in found] == [("collective-permute", ((0, 1), (1, 0)))]
 a, b = torch.randn(16, 32).to("xla"), torch.randn(32, 8).to("xla")
-spmd.annotate_(a, COLUMNS), spmd.annotate_(b, ROWS)
-found = debug.collectives(lambda: kept.append(spmd.annotate(a @ b, "{replicated}")))
+partitioning.annotate_(a, COLUMNS), partitioning.annotate_(b, ROWS)
+found = debug.collectives(lambda: kept.append(partitioning.annotate(a @ b, "{replicated}")))
 assert [(c.kind, c.shapes) for c in found] == [("all-reduce", ("f32[16,8]",))], found
 assert debug.collectives(lambda: kept.append(a + 1)) == []
 """,
@@ -418,15 +421,15 @@ xr.use_spmd()
 assert all(torch.equal(a.cpu(), b) for a, b in zip(draw(), want))
 got = draw()
 for t, sharding in zip(got, [ROWS, GRID, "{devices=[8]<=[8]}", HALVES, ROWS]):
-    spmd.annotate_(t, sharding)
+    partitioning.annotate_(t, sharding)
 assert all(torch.equal(a.cpu(), b) for a, b in zip(got, want))
-assert [spmd.sharding_of(t) for t in got] == [ROWS, GRID, "{devices=[8]<=[8]}", HALVES, ROWS]
+assert [partitioning.sharding_of(t) for t in got] == [ROWS, GRID, "{devices=[8]<=[8]}", HALVES, ROWS]
 """
         + """
-local = spmd.full_to_shard(got[0], ROWS)
-noise = torch.rand_like(local) + spmd.partition_id(local)
-first = spmd.shards(noise)[0].data
-assert all(torch.allclose(s.data, first + i) for i, s in enumerate(spmd.shards(noise)))
+local = partitioning.full_to_shard(got[0], ROWS)
+noise = torch.rand_like(local) + partitioning.partition_id(local)
+first = partitioning.shards(noise)[0].data
+assert all(torch.allclose(s.data, first + i) for i, s in enumerate(partitioning.shards(noise)))
 """,
         **EIGHT,
     )
@@ -437,15 +440,15 @@ STORED = (
     + """
 import gc
 x = torch.arange(128.0).view(16, 8).to("xla")
-spmd.annotate_(x, ROWS)
-local = spmd.full_to_shard(x, ROWS)
+partitioning.annotate_(x, ROWS)
+local = partitioning.full_to_shard(x, ROWS)
 y, z = x @ x.t(), local * 2
 later = y + 1, z + 1  # what is recorded stays so while y and z are computed
 core.sync_some([core.fast.handle(y), core.fast.handle(z)])
 want = torch.arange(128.0).view(16, 8)
-assert torch.equal(y.cpu(), want @ want.t()) and spmd.sharding_of(y) == ROWS
+assert torch.equal(y.cpu(), want @ want.t()) and partitioning.sharding_of(y) == ROWS
 assert torch.equal(later[0].cpu(), want @ want.t() + 1)
-assert all(torch.equal(s.data, part * 2 + 1) for s, part in zip(spmd.shards(later[1]), want.chunk(8)))
+assert all(torch.equal(s.data, part * 2 + 1) for s, part in zip(partitioning.shards(later[1]), want.chunk(8)))
 torch_go_xla._XLAC._set_buffer_donation(x, True)
 total = (x * 2).sum()
 torch_go_xla.sync()
@@ -498,12 +501,12 @@ plain = nn.Sequential(Block(), Block())
 model = copy.deepcopy(plain).to("xla")
 for block in model:
     for layer in (block.q, block.k, block.v):
-        spmd.annotate_(layer.weight, ROWS), spmd.annotate_(layer.bias, "{devices=[8]<=[8]}")
-    spmd.annotate_(block.out.weight, COLUMNS)
+        partitioning.annotate_(layer.weight, ROWS), partitioning.annotate_(layer.bias, "{devices=[8]<=[8]}")
+    partitioning.annotate_(block.out.weight, COLUMNS)
 x = torch.randn(4, 10, 72)
 y, kept = x.to("xla"), []
 with torch.no_grad():
-    found = debug.collectives(lambda: kept.append(spmd.annotate(model(y), "{replicated}")))
+    found = debug.collectives(lambda: kept.append(partitioning.annotate(model(y), "{replicated}")))
 assert Counter(c.kind for c in found) == {"all-reduce": 2}, "one a block, and no head moves"
 torch.testing.assert_close(kept[0].cpu(), plain(x).detach(), rtol=1e-5, atol=1e-5)
 for m, data in ((model, y), (plain, x)):

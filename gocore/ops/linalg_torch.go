@@ -8,7 +8,7 @@ import (
 )
 
 // torchLinalgRows are the factorizations that LAPACK alone computes, its choices of pivots and its order of
-// eigenvalues being the result: calls of torch's kernels, for programs that may call them. _backend/linalg.py
+// eigenvalues being the result: calls of torch's kernels, for programs that may call them. _backend/composed/linalg.py
 // leads torch's ops of these names here, or to the CPU.
 var torchLinalgRows = []Row{
 	{Name: "torch_go_xla::linalg_eig", Schema: "(Tensor self) -> (Tensor, Tensor)", Internal: true,

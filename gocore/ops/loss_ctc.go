@@ -8,7 +8,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 )
 
-// ctcRows are the loop of connectionist temporal classification; what goes around it is in _backend/ctc.py.
+// ctcRows are the loop of connectionist temporal classification; what goes around it is in _backend/composed/ctc.py.
 var ctcRows = []Row{
 	// log_probs is [time, batch, state]. The result is the logarithm of the probability of all paths to a state
 	// at a time: a path begins in one of the first two states, and goes on to the same, to the next, or, where

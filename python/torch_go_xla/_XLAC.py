@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ._backend import spmd
+from ._backend import partitioning
 from ._backend.core import device_index, is_xla
 from ._backend.op_sharding import OpSharding, ShardingType
 from ._backend.snapshot import cpu_tensors, settled
@@ -149,7 +149,7 @@ def _global(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _sharding(tensor: torch.Tensor) -> OpSharding | None:
-    text = spmd.sharding_of(settled(_global(tensor)))
+    text = partitioning.sharding_of(settled(_global(tensor)))
     return OpSharding.parse(text) if text else None
 
 
@@ -179,27 +179,27 @@ def _xla_mark_sharding(tensor: torch.Tensor, sharding: OpSharding) -> None:
     known = _sharding(tensor)
     if known is not None and known != sharding and known.type is not ShardingType.REPLICATED:
         raise RuntimeError(f"Existing annotation must be cleared first: the tensor is sharded {known}")
-    spmd.annotate_(_global(tensor), str(sharding))
+    partitioning.annotate_(_global(tensor), str(sharding))
 
 
 def _xla_annotate_custom_sharding(tensor: torch.Tensor, sharding: OpSharding) -> None:
     """Give a tensor a sharding, in place, whichever it had."""
-    spmd.annotate_(_global(tensor), str(sharding))
+    partitioning.annotate_(_global(tensor), str(sharding))
 
 
 def _xla_clear_sharding(tensor: torch.Tensor) -> None:
     """Take a tensor's sharding away."""
-    spmd.clear_(_global(tensor))
+    partitioning.clear_(_global(tensor))
 
 
 def _mark_manual_sharding(tensor: torch.Tensor, sharding: OpSharding) -> None:
     """Make a recorded value one of each device by itself, in place, unless it is; RuntimeError for other values."""
     plain = _global(tensor)
-    if spmd.is_manual(plain):
+    if partitioning.is_manual(plain):
         return
     if _describe(plain)["state"] != "pending":
         raise RuntimeError("only a value that is recorded and not computed can be marked manual")
-    plain.data = spmd.full_to_shard(plain.detach(), "{replicated}")
+    plain.data = partitioning.full_to_shard(plain.detach(), "{replicated}")
 
 
 def _spmd_full_to_shard_shape(tensor: torch.Tensor) -> torch.Tensor:
@@ -207,16 +207,16 @@ def _spmd_full_to_shard_shape(tensor: torch.Tensor) -> torch.Tensor:
     sharding = _get_xla_sharding_spec(tensor)
     if not sharding:
         raise RuntimeError("_spmd_full_to_shard_shape: the tensor has no sharding")
-    return spmd.full_to_shard(_global(tensor), sharding)
+    return partitioning.full_to_shard(_global(tensor), sharding)
 
 
 def _spmd_shard_to_full_shape(
     tensor: torch.Tensor, sharding: OpSharding, output_shape: Sequence[int], output_dtype: torch.dtype
 ) -> torch.Tensor:
     """Return the tensor of which each device holds its own value; RuntimeError if the values are not of each device."""
-    if not spmd.is_manual(_global(tensor)):
+    if not partitioning.is_manual(_global(tensor)):
         raise RuntimeError("_spmd_shard_to_full_shape: the tensor has one value for all devices")
-    return spmd.shard_to_full(_global(tensor), str(sharding), output_shape).to(output_dtype)
+    return partitioning.shard_to_full(_global(tensor), str(sharding), output_shape).to(output_dtype)
 
 
 def _global_tensor_from_cpu_shards(
@@ -226,18 +226,18 @@ def _global_tensor_from_cpu_shards(
 
     RuntimeError if there is not one a device, or they are not the shards of a tensor of the global shape.
     """
-    if len(shards) != spmd.num_devices():
-        raise RuntimeError(f"{len(shards)} shards for {spmd.num_devices()} devices")
+    if len(shards) != partitioning.num_devices():
+        raise RuntimeError(f"{len(shards)} shards for {partitioning.num_devices()} devices")
     local = list(shards[0].shape)
     tiles = sharding.tiles or (1,) * len(local)
     whole = [n * count for n, count in zip(local, tiles, strict=True)] if global_shape is None else list(global_shape)
     if len(whole) != len(local) or [-(-n // count) for n, count in zip(whole, tiles, strict=True)] != local:
         raise RuntimeError(f"shards of shape {local} are no shards of a tensor of shape {whole} that is {sharding}")
     t = torch.empty(whole, dtype=shards[0].dtype, device="xla")
-    spmd.annotate_(t, str(sharding))
+    partitioning.annotate_(t, str(sharding))
     t.copy_(torch.zeros(whole, dtype=t.dtype))  # shards can replace a value that is there
-    held = spmd.shards(t)
-    spmd.set_shards_(t, [shards[s.device][tuple(slice(0, n) for n in s.data.shape)] for s in held])
+    held = partitioning.shards(t)
+    partitioning.set_shards_(t, [shards[s.device][tuple(slice(0, n) for n in s.data.shape)] for s in held])
     return t
 
 
@@ -304,7 +304,7 @@ def _get_xla_tensor_debug_info(tensor: torch.Tensor) -> str:
     """Return what is known of a tensor: where it is, its recorded op or its buffer, its sharding."""
     plain = settled(_global(tensor))
     state, spec = _describe(plain), _get_xla_sharding_spec(plain)
-    sharded = spmd.is_spmd()
+    sharded = partitioning.is_spmd()
     lines = [f"Device: {'SPMD:0' if sharded else plain.device}", f"Size: {list(plain.shape)}"]
     if state["state"] == "pending":
         lines += [f"IR: {_native.dump([_native.fast.handle(plain)], 'ir').strip()}", "XLAData: None"]
@@ -319,7 +319,7 @@ def _get_xla_tensor_debug_info(tensor: torch.Tensor) -> str:
             "  Data Device: SPMD:0",
             f"  Data Shape: {state['shape']}",
             f"  OpSharding: {spec or '{replicated}'}",
-            f"  NumShards: {spmd.num_devices()}",
+            f"  NumShards: {partitioning.num_devices()}",
         ]
     lines.append(f"ShardingSpec: {spec or None}")
     return "\n".join([*lines, "Tensor on host: None"])

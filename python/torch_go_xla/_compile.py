@@ -11,7 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ._backend.core import native
-from ._backend.replay import Recorded
+from ._backend.recorded import Recorded
 
 _LEAVES = frozenset((bool, int, float, str, type(None), torch.Tensor, torch.nn.Parameter))
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from ._backend.replay import Recorded
+from ._backend.recorded import Recorded
 
 
 def install() -> None:

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from . import _job
-from ._backend import spmd
+from ._backend import partitioning
 from ._core import call
 from ._core import core as _native
 
@@ -36,12 +36,12 @@ def use_spmd(auto: bool = False) -> None:
     """
     if auto:
         raise NotImplementedError("automatic sharding is not supported: annotate tensors by hand")
-    spmd.use_spmd()
+    partitioning.use_spmd()
 
 
 def is_spmd() -> bool:
     """Tell whether `use_spmd` was called."""
-    return spmd.is_spmd()
+    return partitioning.is_spmd()
 
 
 def global_runtime_device_count() -> int:

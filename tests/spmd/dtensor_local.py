@@ -16,7 +16,7 @@ from whole import same
 
 import torch_go_xla
 from torch_go_xla import debug
-from torch_go_xla._backend import spmd
+from torch_go_xla._backend import partitioning
 
 
 def three() -> DeviceMesh:
@@ -136,7 +136,7 @@ class TestLocal:
         """What is local to the ranks of a part of the mesh lies along the rest of it as before."""
         x = torch.randn(4, 6, 16)
         batch = x.to("xla")
-        spmd.annotate_(batch, "{devices=[2,1,1,4]<=[8] last_tile_dim_replicate}")
+        partitioning.annotate_(batch, "{devices=[2,1,1,4]<=[8] last_tile_dim_replicate}")
         tp = mesh_2d["tp"]
         d = DTensor.from_local(batch, tp, [Replicate()]).redistribute(placements=[Shard(2)])
 
@@ -165,7 +165,7 @@ class TestLocal:
         with pytest.raises(RuntimeError, match="are local to"):
             (a[:2] + b).cpu()
         with pytest.raises(NotImplementedError, match="sums alone"):
-            spmd.all_gather(b, 0, [list(range(8))]).cpu()
+            partitioning.all_gather(b, 0, [list(range(8))]).cpu()
 
     def test_loops_of_what_cannot_be_divided_are_refused(self, mesh_2d):
         local = distribute_tensor(torch.rand(8, 8), mesh_2d["tp"], [Shard(0)]).to_local()

@@ -27,7 +27,7 @@ from whole import whole
 
 import torch_go_xla
 from torch_go_xla import debug
-from torch_go_xla._backend import spmd
+from torch_go_xla._backend import partitioning
 
 
 def assert_equal(ours: torch.Tensor, theirs: torch.Tensor, tolerance: float = 1e-5) -> None:
@@ -314,7 +314,7 @@ def bytes_per_device(model: nn.Module) -> int:
     """Return the most bytes of parameters that a device holds."""
     held: Counter[int] = Counter()
     for p in model.parameters():
-        for shard in spmd.shards(p.detach()._local_tensor):
+        for shard in partitioning.shards(p.detach()._local_tensor):
             held[shard.device] += shard.data.numel() * shard.data.element_size()
     return max(held.values())
 
@@ -342,7 +342,7 @@ def test_parallel_over_a_part_of_the_mesh(mesh_2d):
         tokens = torch.randint(64, (4, 16))
         expected = language_step(ref, theirs, tokens)
         batch = tokens.to("xla")
-        spmd.annotate_(batch, "{devices=[2,1,4]<=[8] last_tile_dim_replicate}")
+        partitioning.annotate_(batch, "{devices=[2,1,4]<=[8] last_tile_dim_replicate}")
         assert_equal(language_step(model, ours, batch), expected)
     assert_same_parameters(model, ref)
     with torch.no_grad():  # one sum of the embeddings, two a layer
@@ -373,7 +373,7 @@ class TestFullyShard:
         for _ in range(3):
             x = torch.randn(16, 32)
             batch = x.to("xla")
-            spmd.annotate_(batch, "{devices=[8,1]<=[8]}")
+            partitioning.annotate_(batch, "{devices=[8,1]<=[8]}")
             assert_equal(step(model, ours, batch), step(ref, theirs, x))
         assert_same_parameters(model, ref)
         assert {p.placements for p in model.parameters()} == {(Shard(0),)}

@@ -14,7 +14,18 @@ import os
 
 import torch
 
-from . import control, core, device, dlpack, generator, mixed, optim, register, special, storage
+from . import (
+    composed,  # noqa: F401 (its modules add their kernels)
+    core,
+    device,
+    dlpack,
+    generator,
+    memory,
+    mixed,
+    optim,
+    register,
+    storage,
+)
 from .core import Core, native
 from .errors import BY_KIND
 
@@ -28,12 +39,12 @@ def _setup_kernels(fast: object) -> None:
         core.TORCH_LIBRARY,
         torch._C.TensorBase,
         torch._C._from_dlpack,
-        special.resize_out,
+        memory.resize_out,
         mixed.otherwise,
         BY_KIND,
         dict(core.ENUMS),
-        special.empty,
-        special.empty_strided,
+        memory.empty,
+        memory.empty_strided,
         torch._C._increment_version,
     )
     ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -57,7 +68,6 @@ def install(implementation: Core) -> None:
         raise ImportError(f"torch {torch.__version__}: {e}. {device.WORKS_WITH}") from None
     device.claim_device()
     register.register(native().op_table())
-    control.install()
     storage.install()
     dlpack.install()
     optim.install()

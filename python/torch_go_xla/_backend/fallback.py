@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
+from . import partitioning
 from . import schema as schemas
-from . import spmd
 from .core import device_index, is_xla, native
 from .errors import ForkedProcessError, NotLoweredError
 
@@ -184,7 +184,7 @@ def on_cpu(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     schema = schema_of(op)
     if any(r.alias and not r.write for r in schema.returns):
         raise NotImplementedError(f"{op} returns a view, and has no kernel for xla")
-    if spmd.any_manual((args, kwargs)):
+    if partitioning.any_manual((args, kwargs)):
         raise NotLoweredError(
             f"{op} has no lowering for xla, and the CPU cannot run it: a tensor has a value of its own on each device"
         )

@@ -13,8 +13,9 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
-from . import fallback, sized, transfer
+from . import fallback, transfer
 from .core import device_index, is_xla
+from .kernels import UNSIZED
 
 _aten = torch.ops.aten
 
@@ -55,7 +56,7 @@ def _clone(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
 
 _MASKS = (torch.bool, torch.uint8)
 
-_SPECIAL: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {
+_BETWEEN_DEVICES: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {
     "copy_": _copy_,
     "_foreach_copy_": _foreach_copy_,
     "clone": _clone,
@@ -117,11 +118,11 @@ def otherwise(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], why: N
     if why is not None:
         if name in _TAKES_INDICES and any(i is not None and i.dtype in _MASKS for i in args[1]):
             return _by_positions(kernel, args, kwargs)
-        if name in sized.UNSIZED:
-            return sized.UNSIZED[name](*args, **kwargs)
+        if name in UNSIZED:
+            return UNSIZED[name](*args, **kwargs)
         return fallback.fallback(fallback.overload(name), *args, **kwargs)
-    if name in _SPECIAL:
-        return _SPECIAL[name](args, kwargs)
+    if name in _BETWEEN_DEVICES:
+        return _BETWEEN_DEVICES[name](args, kwargs)
     if any(is_xla(t) and _is_lazy(t) for t in _tensors((args, kwargs))):
 
         def resolve(x: Any) -> Any:

@@ -9,27 +9,10 @@ from typing import Any
 
 import torch
 
-from . import (
-    attention,
-    autocast,
-    ctc,
-    fallback,
-    foreach,
-    fractional,
-    fused,
-    histogram,
-    linalg,
-    meta,
-    plan,
-    quantize,
-    recurrent,
-    rnn,
-    segments,
-    shortcuts,
-    sized,
-    special,
-)
+from . import autocast, fallback, foreach, memory, meta, plan, shortcuts
 from .core import native
+from .errors import NotLoweredError
+from .kernels import AROUND_ROWS, DIFFERENTIABLE, HIGHER_ORDER, KERNELS, Kernel
 from .plan import Plan
 from .schema import Schema, of, parse
 
@@ -180,26 +163,31 @@ def _conjugate(kernels: dict[str, Any]) -> None:
     kernels["conj_physical_"] = lambda self: of_complex(self) if self.is_complex() else self
 
 
+def _or_else(kernel: Kernel, dense: Kernel) -> Kernel:
+    def either(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return kernel(*args, **kwargs)
+        except NotLoweredError:
+            return dense(*args, **kwargs)
+
+    return either
+
+
+def _register_higher_order() -> None:
+    dense = torch._C.DispatchKey.CompositeExplicitAutograd
+    for name, kernel in HIGHER_ORDER.items():
+        op = getattr(torch.ops.higher_order, name)
+        op.py_impl(torch._C.DispatchKey.PrivateUse1)(_or_else(kernel, op.py_kernels[dense]))
+        op.fallthrough(torch._C._parse_dispatch_key("AutocastPrivateUse1"))
+
+
 def register(table: Sequence[tuple[str, str]]) -> None:
     """Register all kernels, the fallback, autocast and the shortcuts."""
     kernels = make_kernels(table)
     _batch_norm(kernels)
     _conjugate(kernels)
-    kernels.update(linalg.checked(kernels) | linalg.determinants(kernels))
-    for module in (
-        special,
-        rnn,
-        linalg,
-        segments,
-        sized,
-        fused,
-        quantize,
-        fractional,
-        histogram,
-        ctc,
-        attention,
-    ):
-        kernels.update(module.kernels())
+    kernels.update({key: around(kernels[key]) for key, around in AROUND_ROWS.items()})
+    kernels.update(memory.kernels() | KERNELS)
     major, minor = (int(part) for part in torch.__version__.split(".")[:2])
     native().fast.register_views(major << 56 | minor << 48)
     library: Any = torch.library.Library
@@ -207,17 +195,17 @@ def register(table: Sequence[tuple[str, str]]) -> None:
     _libraries.extend((aten, every))
     every.fallback(fallback.fallback, "PrivateUse1")
     for layout, kind in _ABSENT.items():
-        every.fallback(special.absent(kind), f"{layout}PrivateUse1")
+        every.fallback(memory.absent(kind), f"{layout}PrivateUse1")
     every.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
-    layers = recurrent.kernels()
     for dispatch_key, entries in (
-        ("PrivateUse1", kernels | layers),
-        ("AutogradPrivateUse1", layers),
+        ("PrivateUse1", kernels | DIFFERENTIABLE),
+        ("AutogradPrivateUse1", DIFFERENTIABLE),
         ("AutocastPrivateUse1", autocast.kernels()),
     ):
         for key, kernel in entries.items():
             # Library.impl in three lines: thousands of calls, and what else it does is for other keys.
             aten.m.impl(key, dispatch_key, kernel, False)
+    _register_higher_order()
     shortcuts.install(kernels)
     own = library(OWN, "DEF")
     _libraries.append(own)

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from .. import runtime
-from .._backend import spmd
+from .._backend import partitioning
 from .._core import core as _native
 from ..distributed._members import Members, check_apart
 
@@ -57,7 +57,7 @@ _has_whole_values._dynamo_marked_constant = True  # type: ignore[attr-defined]  
 
 def _is_alone(t: torch.Tensor, groups: Groups) -> bool:
     """Tell whether there is nothing to exchange: by SPMD the only process has the one value of a tensor."""
-    return not groups and _has_whole_values() and not spmd.is_manual(t)
+    return not groups and _has_whole_values() and not partitioning.is_manual(t)
 
 
 def _scaled(t: torch.Tensor, scale: float) -> torch.Tensor:
@@ -79,7 +79,7 @@ def all_reduce(
     """Return the tensors of all processes folded and multiplied by ``scale``; of a list, in place."""
     fold = _fold(reduce_type)
     if isinstance(inputs, torch.Tensor):
-        value = inputs.clone() if _is_alone(inputs, groups) else spmd.all_reduce(inputs, fold, _all(groups))
+        value = inputs.clone() if _is_alone(inputs, groups) else partitioning.all_reduce(inputs, fold, _all(groups))
         return _scaled(value, scale)
     with torch.no_grad():
         sent = []
@@ -91,7 +91,7 @@ def all_reduce(
         for dtype in dict.fromkeys(t.dtype for t in sent):  # joined: one message is faster than many
             same = [t for t in sent if t.dtype == dtype]
             joined = torch.cat([t.reshape(-1) for t in same])
-            reduced = _scaled(spmd.all_reduce(joined, fold, _all(groups)), scale)
+            reduced = _scaled(partitioning.all_reduce(joined, fold, _all(groups)), scale)
             for t, value in zip(same, torch.split(reduced, [t.numel() for t in same]), strict=True):
                 t.copy_(value.view_as(t))
     return inputs
@@ -111,7 +111,9 @@ def all_gather(
         outputs = output or [None] * len(value)
         return [all_gather(v, dim, groups, o) for v, o in zip(value, outputs, strict=True)]
     whole = value if value.dim() else value.reshape(1)
-    return _written(output, whole.clone() if _is_alone(value, groups) else spmd.all_gather(whole, dim, _all(groups)))
+    return _written(
+        output, whole.clone() if _is_alone(value, groups) else partitioning.all_gather(whole, dim, _all(groups))
+    )
 
 
 def all_gather_bucketized(
@@ -150,7 +152,11 @@ def reduce_scatter(
         ]
     _check_count("shard_count", shard_count, groups)
     fold = _fold(reduce_type)
-    value = input.clone() if _is_alone(input, groups) else spmd.reduce_scatter(input, fold, scatter_dim, _all(groups))
+    value = (
+        input.clone()
+        if _is_alone(input, groups)
+        else partitioning.reduce_scatter(input, fold, scatter_dim, _all(groups))
+    )
     return _written(output, _scaled(value, scale))
 
 
@@ -184,7 +190,7 @@ def all_to_all(
     _check_count("split_count", split_count, groups)
     if _is_alone(value, groups):
         return value.clone()
-    return spmd.all_to_all(value, split_dimension, concat_dimension, _all(groups))
+    return partitioning.all_to_all(value, split_dimension, concat_dimension, _all(groups))
 
 
 def _check_count(name: str, count: int, groups: Groups) -> None:
@@ -195,7 +201,7 @@ def _check_count(name: str, count: int, groups: Groups) -> None:
 
 def collective_permute(value: torch.Tensor, pairs: list[list[int]]) -> torch.Tensor:
     """Return in the second process of each pair the tensor of the first; zeros in a process that is second in none."""
-    return spmd.collective_permute(value, [(source, target) for source, target in pairs])
+    return partitioning.collective_permute(value, [(source, target) for source, target in pairs])
 
 
 def collective_broadcast(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from .._backend import spmd
+from .._backend import partitioning
 
 
 @dataclass(frozen=True)
@@ -59,5 +59,5 @@ def placements(module: nn.Module) -> Placements:
 
 def _placed(name: str, t: torch.Tensor) -> Placed:
     value = getattr(t, "_local_tensor", t)  # of a DTensor, the logical tensor
-    text = str(t.placements) if value is not t else spmd.sharding_of(value)  # type: ignore[attr-defined]
-    return Placed(name, tuple(t.shape), t.dtype, text, tuple(spmd.bytes_held(value)))
+    text = str(t.placements) if value is not t else partitioning.sharding_of(value)  # type: ignore[attr-defined]
+    return Placed(name, tuple(t.shape), t.dtype, text, tuple(partitioning.bytes_held(value)))

@@ -30,8 +30,8 @@ from .._backend.core import is_xla
 from ..core import xla_model as xm
 from ..core._collectives import rendezvous
 from ..distributed.spmd import unwrap_sharded_tensor
-from ..distributed.tensor._checkpoint import InParts, copy_parts, is_parted
 from ..distributed.tensor._dtensor import XlaDTensor
+from ..distributed.tensor._parted import InParts, copy_parts, is_parted
 
 __all__ = ["CheckpointManager", "SPMDLoadPlanner", "SPMDSavePlanner", "prime_optimizer"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .._backend import spmd
+from .._backend import partitioning
 from ..distributed import spmd as xs
 from ..distributed.fsdp.wrap import Policy, recursive_wrap
 
@@ -95,7 +95,7 @@ class SpmdFullyShardedDataParallel(nn.Module):
         self._data_axes = (extra_data_axis, "fsdp") if extra_data_axis else "fsdp"
         self._shard_output = shard_output or self._shard_first
         for parameter in module.parameters():
-            if not spmd.sharding_of(parameter):
+            if not partitioning.sharding_of(parameter):
                 xs.mark_sharding(parameter, mesh, _largest_dim(parameter))
         xs.apply_backward_optimization_barrier(module)
 

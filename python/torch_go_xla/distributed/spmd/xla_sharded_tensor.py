@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import return_and_correct_aliasing
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ... import _XLAC, runtime
-from ..._backend import spmd
+from ..._backend import partitioning
 from ..._backend.op_sharding import OpSharding, ShardingType
 from ..._backend.storage import is_saved_as_cpu
 from ..tensor._dtensor import XlaDTensor, make_spec
@@ -185,7 +185,7 @@ class XLAShardedTensor(XlaDTensor):
     @property
     def local_shards(self) -> list[XLAShard]:
         """What each device of this process holds, as copies on the CPU; computes the tensor."""
-        found = spmd.shards(self.global_tensor)
+        found = partitioning.shards(self.global_tensor)
         sizes = self._shard_sizes()
         whole = self.sharding_type in (None, ShardingType.REPLICATED)
         result = []
@@ -209,7 +209,7 @@ class XLAShardedTensor(XlaDTensor):
         """
         if self.sharding_type in (None, ShardingType.REPLICATED):
             raise RuntimeError("load_local_shards_: the tensor is not sharded")
-        held = spmd.shards(self.global_tensor)
+        held = partitioning.shards(self.global_tensor)
         given = {int(s.shard_device.rsplit(":", 1)[1]): s for s in shards}
         if sorted(given) != [s.device for s in held] or len(shards) != len(held):
             raise RuntimeError(f"load_local_shards_: one shard for each of {len(held)} devices is needed")
@@ -220,7 +220,7 @@ class XLAShardedTensor(XlaDTensor):
                     f"load_local_shards_: the shard of device {device} must have the shape {tuple(sizes)}, "
                     f"not {tuple(shard.data.shape)}"
                 )
-        spmd.set_shards_(
+        partitioning.set_shards_(
             self.global_tensor, [given[s.device].data[tuple(slice(0, n) for n in s.data.shape)] for s in held]
         )
 
@@ -299,7 +299,7 @@ def _rebuild(
 ) -> XLAShardedTensor:
     """Return the tensor that was saved."""
     if sharding:
-        spmd.annotate_(t, sharding)
+        partitioning.annotate_(t, sharding)
     return XLAShardedTensor(t, mesh_shape, partition_spec, mesh=mesh, requires_grad=requires_grad)
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from ... import _XLAC, runtime
-from ..._backend import spmd
+from ..._backend import partitioning
 from ..._backend.core import is_xla
 from ..._backend.op_sharding import OpSharding, ShardingType
 from ...core import xla_model as xm
@@ -85,11 +85,11 @@ class MarkShardingFunction(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, torch_tensor: torch.Tensor, mesh: Mesh, partition_spec: PartitionSpec) -> torch.Tensor:
         ctx.text = str(_sharding(torch_tensor, mesh, partition_spec))
-        return spmd.annotate(unwrap_sharded_tensor(torch_tensor), ctx.text)
+        return partitioning.annotate(unwrap_sharded_tensor(torch_tensor), ctx.text)
 
     @staticmethod
     def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        return spmd.annotate(unwrap_sharded_tensor(grad_output), ctx.text), None, None
+        return partitioning.annotate(unwrap_sharded_tensor(grad_output), ctx.text), None, None
 
 
 def mark_sharding_with_gradients(t: torch.Tensor, mesh: Mesh, partition_spec: PartitionSpec) -> torch.Tensor:
@@ -249,16 +249,16 @@ class ShardingSpec:
         if self.minibatch and t.dim() and runtime.process_count() > 1:
             return self._send_rows(t, device, str(sharding))
         placed = torch.empty_like(t, device=device)
-        spmd.annotate_(placed, str(sharding))
+        partitioning.annotate_(placed, str(sharding))
         return placed.copy_(t)
 
     @staticmethod
     def _send_rows(t: torch.Tensor, device: Any, sharding: str) -> torch.Tensor:
         rows, first = t.size(0), t.size(0) * runtime.process_index()
         placed = torch.empty(rows * runtime.process_count(), *t.shape[1:], dtype=t.dtype, device=device)
-        spmd.annotate_(placed, sharding)
+        partitioning.annotate_(placed, sharding)
         parts = []
-        for index in spmd.regions(placed):
+        for index in partitioning.regions(placed):
             start, stop = index[0].start - first, index[0].stop - first
             if start < 0 or stop > rows:
                 raise RuntimeError(
@@ -266,5 +266,5 @@ class ShardingSpec:
                     f"{index[0].stop} of the batch, the process has {first} to {first + rows}"
                 )
             parts.append(t[(slice(start, stop), *index[1:])])
-        spmd.set_shards_(placed, parts)
+        partitioning.set_shards_(placed, parts)
         return placed

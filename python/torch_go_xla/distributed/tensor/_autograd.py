@@ -12,7 +12,7 @@ from torch.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
 from torch.distributed.tensor._utils import compute_global_tensor_info
 from torch.distributed.tensor.placement_types import Placement, Replicate
 
-from ..._backend import spmd
+from ..._backend import partitioning
 from . import _layout
 from ._dtensor import XlaDTensor, lay_out, make_spec
 
@@ -48,7 +48,7 @@ def local_of(t: torch.Tensor, spec: DTensorSpec) -> torch.Tensor:
     text = _layout.sharding(mesh, placements, t.dim())
     if text is None:
         raise NotImplementedError(f"to_local: no tiling of {mesh} has the placements {placements}; redistribute first")
-    return spmd.full_to_shard(t, text, _layout.manual(mesh))
+    return partitioning.full_to_shard(t, text, _layout.manual(mesh))
 
 
 def logical_of(t: torch.Tensor, spec: DTensorSpec) -> torch.Tensor:
@@ -60,7 +60,7 @@ def logical_of(t: torch.Tensor, spec: DTensorSpec) -> torch.Tensor:
             f"from_local: a local tensor of shape {tuple(t.shape)} on every device makes no tensor of shape "
             f"{tuple(shape)} with placements {placements} on {mesh}"
         )
-    if spmd.is_manual(t) or spmd.is_traced(t):
+    if partitioning.is_manual(t) or partitioning.is_traced(t):
         return _gather(t, spec)
     for i, p in enumerate(placements):
         if _layout.reduction(p) == "sum":
@@ -76,11 +76,11 @@ def _gather(t: torch.Tensor, spec: DTensorSpec) -> torch.Tensor:
     mesh, placements = spec.mesh, spec.placements
     for i, p in enumerate(placements):
         if (op := _layout.reduction(p)) is not None:
-            t = spmd.all_reduce(t, op, _layout.groups(mesh, i))
+            t = partitioning.all_reduce(t, op, _layout.groups(mesh, i))
     text = _layout.sharding(mesh, placements, t.dim())
     if text is None:
         raise NotImplementedError(f"from_local: no tiling of {mesh} has the placements {placements}")
-    return spmd.shard_to_full(t, text, spec.shape, _layout.manual(mesh))
+    return partitioning.shard_to_full(t, text, spec.shape, _layout.manual(mesh))
 
 
 class ToLocal(torch.autograd.Function):

@@ -17,9 +17,9 @@ from torch.distributed.tensor.placement_types import Placement, Replicate
 from torch.utils._python_dispatch import return_and_correct_aliasing
 from torch.utils._pytree import tree_map_only
 
-from ..._backend import spmd
+from ..._backend import partitioning
 from ..._backend.storage import is_saved_as_cpu
-from . import _checkpoint, _layout
+from . import _layout, _parted
 
 aten = torch.ops.aten
 _aliased: Any = return_and_correct_aliasing
@@ -37,7 +37,7 @@ class _Dispatcher(OpDispatcher):
     def _try_replicate_spec_for_scalar_tensor(self, op_call: Any, tensor_arg: torch.Tensor, compute_mesh: Any) -> Any:
         if tensor_arg.device.type != "xla":
             return super()._try_replicate_spec_for_scalar_tensor(op_call, tensor_arg, compute_mesh)
-        if spmd.is_manual(tensor_arg):
+        if partitioning.is_manual(tensor_arg):
             raise RuntimeError(
                 f"{op_call}: got mixed torch.Tensor and DTensor: a local tensor differs from device to device, "
                 "DTensor.from_local says how it is part of a whole"
@@ -63,20 +63,20 @@ def _layout_of(t: torch.Tensor, spec: DTensorSpec) -> str | None:
 def lay_out(t: torch.Tensor, spec: DTensorSpec) -> torch.Tensor:
     """Return a logical tensor with the layout of a spec; the same tensor where the layout is the compiler's choice."""
     text, open = _layout_of(t, spec), _layout.is_part(spec.mesh)
-    return t if text is None or open and text == _layout.REPLICATED else spmd.annotate(t, text, open)
+    return t if text is None or open and text == _layout.REPLICATED else partitioning.annotate(t, text, open)
 
 
 def settle(t: torch.Tensor, spec: DTensorSpec) -> torch.Tensor:
     """Return a tensor, which nobody else has, with the layout of a spec for its present and its later values."""
-    if spmd.is_traced(t):
+    if partitioning.is_traced(t):
         return lay_out(t, spec)
     text = _layout_of(t, spec)
     if text is not None:
-        spmd.annotate_(t, text)
+        partitioning.annotate_(t, text)
     return t
 
 
-class XlaDTensor(_checkpoint.Parted, DTensor):
+class XlaDTensor(_parted.Parted, DTensor):
     """A DTensor over the devices of this process. ``_local_tensor`` is the logical tensor."""
 
     @classmethod

@@ -12,7 +12,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor.placement_types import Partial, Placement, Shard, _StridedShard
 from torch.utils._python_dispatch import _disable_current_modes
 
-from ..._backend import spmd
+from ..._backend import partitioning
 from ._mesh import parallel_ranks
 
 REPLICATED = "{replicated}"
@@ -73,8 +73,8 @@ def is_part(mesh: DeviceMesh) -> bool:
 def manual(mesh: DeviceMesh) -> str:
     """Return the manual sharding of tensors that are local to the ranks of a mesh."""
     parallel = parallel_ranks(mesh)
-    if parallel.numel() != spmd.num_devices():
-        return spmd.PER_DEVICE
+    if parallel.numel() != partitioning.num_devices():
+        return partitioning.PER_DEVICE
     groups = parallel.flatten(1).T
     return f"{{manual devices=[{groups.shape[0]},{groups.shape[1]}]{','.join(map(str, groups.flatten().tolist()))}}}"
 
@@ -96,7 +96,7 @@ def sharding(mesh: DeviceMesh, placements: tuple[Placement, ...], ndim: int) -> 
         return REPLICATED
     parallel = parallel_ranks(mesh)
     members = set(parallel.flatten().tolist())
-    others = [r for r in range(spmd.num_devices()) if r not in members]
+    others = [r for r in range(partitioning.num_devices()) if r not in members]
     devices = torch.cat([parallel, torch.tensor(others, dtype=parallel.dtype).view(-1, *sizes)])
     sharded = [i for order in dims for i in order]
     rest = [i for i in range(mesh.ndim) if i not in sharded]
@@ -113,7 +113,7 @@ def groups(mesh: DeviceMesh, mesh_dim: int) -> list[list[int]]:
     parallel = parallel_ranks(mesh)
     lines: list[list[int]] = parallel.movedim(mesh_dim + 1, -1).reshape(-1, mesh.size(mesh_dim)).tolist()
     members = {r for line in lines for r in line}
-    others = [r for r in range(spmd.num_devices()) if r not in members]
+    others = [r for r in range(partitioning.num_devices()) if r not in members]
     size = mesh.size(mesh_dim)
     return lines + [others[i : i + size] for i in range(0, len(others), size)]
 

@@ -11,7 +11,7 @@ import torch
 from torch.distributed.device_mesh import DeviceMesh
 
 from ... import _job
-from ..._backend import spmd
+from ..._backend import partitioning
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -26,7 +26,7 @@ class XlaDeviceMesh(DeviceMesh):
     """
 
     def __init__(self, device_type: str, mesh: Any = None, **options: Any) -> None:
-        spmd.use_spmd()
+        partitioning.use_spmd()
         ranks = options.get("_rank_map")
         if ranks is None:
             ranks = torch.as_tensor(mesh, dtype=torch.int, device="cpu")
@@ -37,7 +37,7 @@ class XlaDeviceMesh(DeviceMesh):
         self._dim_group_names = []
 
     def _check_devices(self) -> None:
-        count = spmd.num_devices()
+        count = partitioning.num_devices()
         if self._rank_map.numel() > count:
             raise RuntimeError(
                 f"Mesh should not be bigger than default world size {count}, but found {self._rank_map.numel()} ranks! "
@@ -51,7 +51,7 @@ class XlaDeviceMesh(DeviceMesh):
             raise RuntimeError(f"Mesh of {self._rank_map.numel()} ranks does not divide the {count} xla devices")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        spmd.use_spmd()
+        partitioning.use_spmd()
         super().__setstate__(state)
         self._check_devices()
 
@@ -117,7 +117,7 @@ def install() -> None:
             from . import _hooks
 
             _hooks.install()
-            cls = XlaProcessMesh if _job.current().world_size > 1 and not spmd.is_spmd() else XlaDeviceMesh
+            cls = XlaProcessMesh if _job.current().world_size > 1 and not partitioning.is_spmd() else XlaDeviceMesh
         return object.__new__(cls)
 
     DeviceMesh.__new__ = new  # type: ignore[method-assign, assignment]

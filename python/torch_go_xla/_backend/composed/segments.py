@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor
 
-Kernel = Callable[..., Any]
+from ..kernels import KERNELS, add
 
 _INITIAL = {"max": -torch.inf, "min": torch.inf, "sum": 0.0, "mean": 0.0, "prod": 1.0}
 
@@ -110,6 +107,4 @@ def _others(data: Tensor, inside: Tensor, dim: int, initial: float) -> Tensor:
     return (before * after * initial).movedim(-1, dim)
 
 
-def kernels() -> dict[str, Kernel]:
-    """Return the kernels by overload."""
-    return {"segment_reduce": segment_reduce, "_segment_reduce_backward": segment_reduce_backward}
+add(KERNELS, {"segment_reduce": segment_reduce, "_segment_reduce_backward": segment_reduce_backward})

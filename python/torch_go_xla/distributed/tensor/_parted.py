@@ -13,7 +13,7 @@ from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, Metadata
 from torch.distributed.checkpoint.planner import TensorWriteData, WriteItem, WriteItemType
 
 from ... import _job
-from ..._backend import spmd
+from ..._backend import partitioning
 from ..._backend.core import is_xla
 
 
@@ -25,7 +25,7 @@ def _chunk(region: Sequence[slice]) -> ChunkStorageMetadata:
 
 def is_parted(t: torch.Tensor) -> bool:
     """Tell whether this process may have parts of a tensor alone."""
-    return is_xla(t) and spmd.is_spmd() and _job.current().world_size > 1
+    return is_xla(t) and partitioning.is_spmd() and _job.current().world_size > 1
 
 
 class _Parts:
@@ -36,9 +36,9 @@ class _Parts:
         if self._whole is not None:
             chunks = [_chunk([slice(0, n) for n in t.shape])]
         else:
-            self._tensor = spmd.dense(t)
+            self._tensor = partitioning.dense(t)
             # All processes compute the value here: later on, one of them alone may ask for it.
-            chunks = [_chunk(region) for region in spmd.regions(self._tensor, wait=True)]
+            chunks = [_chunk(region) for region in partitioning.regions(self._tensor, wait=True)]
         self._held = chunks  # device by device
         self._chunks = {c.offsets: c for c in chunks if c.sizes.numel() or self._whole is not None}
 
@@ -70,7 +70,7 @@ class Outgoing(_Parts):
     def copied(self) -> dict[torch.Size, torch.Tensor]:
         """Return the parts, on the CPU, as they are now or were when this was asked for first."""
         if self._data is None:
-            self._data = {_chunk(s.index).offsets: s.data for s in spmd.shards(self._tensor)}
+            self._data = {_chunk(s.index).offsets: s.data for s in partitioning.shards(self._tensor)}
         return self._data
 
     def __getitem__(self, offsets: torch.Size) -> torch.Tensor:
@@ -103,7 +103,7 @@ class Incoming(_Parts):
         """Note that some elements were copied."""
         self._missing -= count
         if self._missing == 0:
-            spmd.set_shards_(self._tensor, [self._data[c.offsets] for c in self._held])
+            partitioning.set_shards_(self._tensor, [self._data[c.offsets] for c in self._held])
 
 
 class _Part(torch.Tensor):

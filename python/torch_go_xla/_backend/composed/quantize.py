@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-_aten = torch.ops.aten
+from ..kernels import KERNELS, add
 
-Kernel = Callable[..., Any]
+_aten = torch.ops.aten
 
 
 def _rounded(x: Tensor, scale: Any, inverse: Any, zero_point: Any, low: int, high: int) -> tuple[Tensor, Tensor]:
@@ -65,11 +64,12 @@ def int8_mm(self: Tensor, mat2: Tensor, scales: Tensor) -> Tensor:
     return self @ mat2.to(self.dtype).t() * scales
 
 
-def kernels() -> dict[str, Kernel]:
-    """Return the kernels by overload."""
-    return {
+add(
+    KERNELS,
+    {
         "fake_quantize_per_tensor_affine_cachemask": per_tensor,
         "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": per_tensor_of_tensors,
         "fake_quantize_per_channel_affine_cachemask": per_channel,
         "_weight_int8pack_mm": int8_mm,
-    }
+    },
+)

@@ -6,17 +6,14 @@ The counter ``SizeSync`` and the op's name says how often. A program depends on 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from .core import native
+from ..core import native
+from ..kernels import KERNELS, UNSIZED, add
 
 _aten = torch.ops.aten
-
-Kernel = Callable[..., Any]
 
 
 def _size(name: str, count: Tensor) -> int:
@@ -141,9 +138,9 @@ def _slices(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     return x, x.reshape(x.shape[0], math.prod(x.shape[1:]))
 
 
-def kernels() -> dict[str, Kernel]:
-    """Return the kernels of ops without a row, by overload."""
-    return {
+add(
+    KERNELS,
+    {
         "nonzero": nonzero,
         "masked_select": masked_select,
         "bincount": bincount,
@@ -151,8 +148,6 @@ def kernels() -> dict[str, Kernel]:
         "_unique2": _unique2,
         "unique_dim": unique_dim,
         "unique_consecutive": unique_consecutive,
-    }
-
-
-# Rows that cannot tell the size of their result from what they are given, and what tells it.
-UNSIZED: dict[str, Kernel] = {"repeat_interleave.Tensor": repeat_interleave}
+    },
+)
+add(UNSIZED, {"repeat_interleave.Tensor": repeat_interleave})

@@ -7,13 +7,13 @@ same loop over time and states in reverse.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-Kernel = Callable[..., Any]
+from ..kernels import KERNELS, Kernel, add
 
 _NAME = "ctc_loss"
 
@@ -135,11 +135,12 @@ def _of_tensors(kernel: Kernel, first: int) -> Kernel:
     return waiting
 
 
-def kernels() -> dict[str, Kernel]:
-    """Return the kernels by overload."""
-    return {
+add(
+    KERNELS,
+    {
         "_ctc_loss": loss,
         "_ctc_loss.Tensor": _of_tensors(loss, 2),
         "_ctc_loss_backward": backward,
         "_ctc_loss_backward.Tensor": _of_tensors(backward, 3),
-    }
+    },
+)

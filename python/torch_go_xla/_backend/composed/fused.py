@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..kernels import KERNELS, add
+
 Tensors = list[Tensor]
 Kernel = Callable[..., None]
 
@@ -170,16 +172,14 @@ def _update_scale(
     return scale
 
 
-def kernels() -> dict[str, Callable[..., Any]]:
-    """Return the kernels by overload."""
-    ops: dict[str, Kernel] = {
-        "_fused_adam_": _adam(decoupled=False),
-        "_fused_adamw_": _adam(decoupled=True),
-        "_fused_sgd_": _sgd,
-        "_fused_adagrad_": _adagrad,
-    }
-    scaler: dict[str, Callable[..., Any]] = {
-        "_amp_foreach_non_finite_check_and_unscale_": _unscale,
-        "_amp_update_scale_": _update_scale,
-    }
-    return ops | {f"{name}.tensor_lr": kernel for name, kernel in ops.items()} | scaler
+_OPTIMIZERS: dict[str, Kernel] = {
+    "_fused_adam_": _adam(decoupled=False),
+    "_fused_adamw_": _adam(decoupled=True),
+    "_fused_sgd_": _sgd,
+    "_fused_adagrad_": _adagrad,
+}
+_SCALER: dict[str, Callable[..., Any]] = {
+    "_amp_foreach_non_finite_check_and_unscale_": _unscale,
+    "_amp_update_scale_": _update_scale,
+}
+add(KERNELS, _OPTIMIZERS | {f"{name}.tensor_lr": kernel for name, kernel in _OPTIMIZERS.items()} | _SCALER)

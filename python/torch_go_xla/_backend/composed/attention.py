@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from ..kernels import KERNELS, add
 
 # Kinds of masks: [target, source], [batch, source], [batch, heads, target, source]; True is left out.
 _PADDING = 1
@@ -92,9 +91,10 @@ def encoder_layer(
     return norm2(x + feed(x))
 
 
-def kernels() -> dict[str, Callable[..., Any]]:
-    """Return the kernels by overload."""
-    return {
+add(
+    KERNELS,
+    {
         "_native_multi_head_attention": multi_head_attention,
         "_transformer_encoder_layer_fwd": encoder_layer,
-    }
+    },
+)

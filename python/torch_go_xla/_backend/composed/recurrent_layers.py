@@ -13,17 +13,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from . import control, rnn
-from .core import is_xla
-from .errors import NotLoweredError
+from ..core import is_xla
+from ..errors import NotLoweredError
+from ..kernels import DIFFERENTIABLE, add
+from . import control_flow, recurrent_cells
 
 # Takes the gates of the input, those of the hidden state, then the state, whose first tensor is the hidden one; returns
 # the next state.
 Cell = Callable[..., Sequence[Tensor]]
 
 CELLS: dict[str, Cell] = {
-    "lstm": lambda x, h, _, cx: rnn.lstm_cell(x, h, cx)[:2],
-    "gru": lambda x, h, hx: rnn.gru_cell(x, h, hx)[:1],
+    "lstm": lambda x, h, _, cx: recurrent_cells.lstm_cell(x, h, cx)[:2],
+    "gru": lambda x, h, hx: recurrent_cells.gru_cell(x, h, hx)[:1],
     "rnn_tanh": lambda x, h, _: [(x + h).tanh()],
     "rnn_relu": lambda x, h, _: [(x + h).relu()],
 }
@@ -61,7 +62,7 @@ class _Loop(torch.autograd.Function):
             return (*after, hidden, *after)
 
         extra = [weight] if bias is None else [weight, bias]
-        body = control.trace(step, (*state, *extra), (gates,), n)
+        body = control_flow.trace(step, (*state, *extra), (gates,), n)
         results = torch.ops.torch_go_xla.scan(list(state), [gates], extra, body.name)
         last, hidden, states = results[:n], results[n], results[n + 1 :]
         ctx.cell, ctx.bias = cell, bias is not None
@@ -93,7 +94,7 @@ class _Loop(torch.autograd.Function):
             return torch.addmm(of[2], of[1], w), *of[3:], *of[:2]
 
         rows = [x.flip(0) for x in (grads[0], gates, hidden, *before)]
-        body = control.trace(step, (*grads[1:], weight), rows, n)
+        body = control_flow.trace(step, (*grads[1:], weight), rows, n)
         results = torch.ops.torch_go_xla.scan(list(grads[1:]), rows, [weight], body.name)
         of_state, of_gates, of_hidden = results[:n], results[n].flip(0), results[n + 1].flip(0)
         of_weight = of_hidden.flatten(0, 1).t() @ before[0].flatten(0, 1)
@@ -180,6 +181,4 @@ def _kernel(name: str) -> Callable[..., Any]:
     return kernel
 
 
-def kernels() -> dict[str, Callable[..., Any]]:
-    """Return the kernels by overload; they compose differentiable functions, and serve with and without autograd."""
-    return {f"{name}.input": _kernel(name) for name in CELLS}
+add(DIFFERENTIABLE, {f"{name}.input": _kernel(name) for name in CELLS})

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-_aten = torch.ops.aten
+from ..kernels import KERNELS, add
 
-Kernel = Callable[..., Any]
+_aten = torch.ops.aten
 
 
 def _starts(sample: Tensor, size: int, out: int, window: int) -> Tensor:
@@ -79,11 +79,12 @@ def fractional_max_pool3d_backward(grad_output: Tensor, self: Tensor, _: Any, __
     return _backward(grad_output, self, 3, indices)
 
 
-def kernels() -> dict[str, Kernel]:
-    """Return the kernels by overload."""
-    return {
+add(
+    KERNELS,
+    {
         "fractional_max_pool2d": fractional_max_pool2d,
         "fractional_max_pool3d": fractional_max_pool3d,
         "fractional_max_pool2d_backward": fractional_max_pool2d_backward,
         "fractional_max_pool3d_backward": fractional_max_pool3d_backward,
-    }
+    },
+)

@@ -5,11 +5,10 @@ Gates come in torch's order: LSTM input, forget, cell, output; GRU reset, input,
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor
+
+from ..kernels import KERNELS, add
 
 
 def _sum(a: Tensor, b: Tensor, a_bias: Tensor | None, b_bias: Tensor | None) -> Tensor:
@@ -86,11 +85,12 @@ def gru_cell_backward(
     return grad_input, grad_hidden, grad_hy * i, *bias
 
 
-def kernels() -> dict[str, Callable[..., Any]]:
-    """Return the kernels by overload."""
-    return {
+add(
+    KERNELS,
+    {
         "_thnn_fused_lstm_cell": lstm_cell,
         "_thnn_fused_lstm_cell_backward_impl": lstm_cell_backward,
         "_thnn_fused_gru_cell": gru_cell,
         "_thnn_fused_gru_cell_backward": gru_cell_backward,
-    }
+    },
+)

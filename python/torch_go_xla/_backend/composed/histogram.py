@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-Kernel = Callable[..., Any]
+from ..kernels import KERNELS, add
 
 _NAME = "torch.histogramdd"
 
@@ -106,10 +106,11 @@ def from_counts(
     return from_edges(self, bin_edges(self, bins, range=range, weight=weight), weight=weight, density=density)
 
 
-def kernels() -> dict[str, Kernel]:
-    """Return the kernels by overload."""
-    return {
+add(
+    KERNELS,
+    {
         "_histogramdd_bin_edges": bin_edges,
         "_histogramdd_from_bin_tensors": from_edges,
         "_histogramdd_from_bin_cts": from_counts,
-    }
+    },
+)

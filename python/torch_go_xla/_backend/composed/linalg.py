@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from . import fallback
-from .core import native
-
-Kernel = Callable[..., Any]
+from .. import fallback
+from ..core import native
+from ..kernels import AROUND_ROWS, KERNELS, Kernel, add
 
 # Overloads with check_errors, and the names that torch's message gives them. The info is their last result.
 _CHECKED = {
@@ -23,6 +22,8 @@ _CHECKED = {
 
 
 def _checking(kernel: Kernel, name: str) -> Kernel:
+    """Return the kernel of a factorization that can raise, made of one that cannot."""
+
     def checked(*args: Any, check_errors: bool = False, **kwargs: Any) -> Any:
         results = kernel(*args, **kwargs)
         if check_errors:  # waits for the device
@@ -33,21 +34,13 @@ def _checking(kernel: Kernel, name: str) -> Kernel:
 
 
 def _of_transpose(kernel: Kernel) -> Kernel:
+    """Return the kernel of a determinant, whose factors are those that torch's derivatives expect."""
+
     def determinant(a: Tensor) -> Any:
         # The backward formula takes the factors of a contiguous real matrix for those of its transpose.
         return kernel(a.mT if a.is_contiguous() and not a.is_complex() else a)
 
     return determinant
-
-
-def determinants(kernels: dict[str, Kernel]) -> dict[str, Kernel]:
-    """Return the kernels of determinants, whose factors are those that torch's derivatives expect."""
-    return {key: _of_transpose(kernels[key]) for key in ("_linalg_det", "_linalg_slogdet")}
-
-
-def checked(kernels: dict[str, Kernel]) -> dict[str, Kernel]:
-    """Return the kernels of the factorizations that can raise, made of those that cannot."""
-    return {key: _checking(kernels[key], name) for key, name in _CHECKED.items()}
 
 
 def lstsq(
@@ -119,13 +112,15 @@ def _by_torch(name: str, *truths: str) -> Kernel:
     return kernel
 
 
-def kernels() -> dict[str, Kernel]:
-    """Return the kernels by overload."""
-    factor = _checking(_by_torch("linalg_ldl_factor_ex", "hermitian"), "torch.linalg.ldl_factor_ex")
-    return {
+add(
+    KERNELS,
+    {
         "linalg_lstsq": lstsq,
         "linalg_eig": _by_torch("linalg_eig"),
         "_linalg_eigvals": _by_torch("_linalg_eigvals"),
-        "linalg_ldl_factor_ex": factor,
+        "linalg_ldl_factor_ex": _checking(_by_torch("linalg_ldl_factor_ex", "hermitian"), "torch.linalg.ldl_factor_ex"),
         "linalg_ldl_solve": _by_torch("linalg_ldl_solve", "hermitian"),
-    }
+    },
+)
+add(AROUND_ROWS, {key: functools.partial(_checking, name=name) for key, name in _CHECKED.items()})
+add(AROUND_ROWS, {key: _of_transpose for key in ("_linalg_det", "_linalg_slogdet")})

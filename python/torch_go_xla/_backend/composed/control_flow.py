@@ -7,19 +7,15 @@ its arguments, has numbers among them) is left to torch's kernels.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch.utils import _pytree as pytree
 
-from .core import is_xla, native, scalar_type
-from .errors import NotLoweredError
-
-_hops = torch.ops.higher_order
-_KEY = torch._C.DispatchKey.PrivateUse1
-
-Kernel = Callable[..., Any]
+from ..core import is_xla, native, scalar_type
+from ..errors import NotLoweredError
+from ..kernels import HIGHER_ORDER, Kernel, add
 
 
 class Traced(NamedTuple):
@@ -105,21 +101,4 @@ def map_rows(f: Kernel, xs: Sequence[torch.Tensor], extra: Sequence[torch.Tensor
     return body.result(torch.ops.torch_go_xla.scan([], list(xs), list(extra), body.name))
 
 
-def _or_else(kernel: Kernel, dense: Kernel) -> Kernel:
-    def either(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return kernel(*args, **kwargs)
-        except NotLoweredError:
-            return dense(*args, **kwargs)
-
-    return either
-
-
-def install() -> None:
-    """Give torch's higher-order ops their kernels for the device."""
-    dense = torch._C.DispatchKey.CompositeExplicitAutograd
-    kernels: dict[str, Kernel] = {"cond": cond, "while_loop": while_loop, "scan": scan, "map_impl": map_rows}
-    for name, kernel in kernels.items():
-        op = getattr(_hops, name)
-        op.py_impl(_KEY)(_or_else(kernel, op.py_kernels[dense]))
-        op.fallthrough(torch._C._parse_dispatch_key("AutocastPrivateUse1"))
+add(HIGHER_ORDER, {"cond": cond, "while_loop": while_loop, "scan": scan, "map_impl": map_rows})
