@@ -27,7 +27,7 @@ _backend.install(_native)
 _native.fast.set_open(_native.open)
 _dynamo.install()
 
-from . import _XLAC  # noqa: E402 (needs the device installed)
+from . import _XLAC, _step  # noqa: E402 (need the device installed)
 from ._backend.errors import (  # noqa: E402
     CompileError,
     DonatedBufferError,
@@ -108,10 +108,10 @@ def live_bytes() -> int:
 def sync(wait: bool = False, reset_scope: bool = True) -> None:
     """Compute everything that is recorded, on every device; the end of a step.
 
-    Returns when the programs are on their way, or with ``wait`` when they are done. ``reset_scope`` is accepted
-    for torch_xla's programs.
+    Returns when the programs are on their way, or with ``wait`` when they are done. Then what `xm.add_step_closure`
+    was given is called. ``reset_scope`` is accepted for torch_xla's programs.
     """
-    _XLAC._xla_step_marker("", [], wait=wait, reset_scope=reset_scope)
+    _step.end(wait, reset_scope)
 
 
 @contextlib.contextmanager

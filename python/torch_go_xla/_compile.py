@@ -50,6 +50,30 @@ def _itself(value: Any) -> Any:
     return value
 
 
+def _count_on_device(optimizer: torch.optim.Optimizer) -> None:
+    """Let an optimizer that counts its steps on the CPU count them on the device, so that they can be replayed.
+
+    That is torch's ``capturable=True``. Its state dict says ``capturable=False`` as before, for it is loaded elsewhere.
+    """
+    changed = False
+    for group in getattr(optimizer, "param_groups", ()):
+        if group.get("capturable", True) or not any(p.device.type == "xla" for p in group["params"]):
+            continue
+        group["capturable"] = changed = True
+        for p in group["params"]:
+            state = optimizer.state.get(p, {})
+            for name in ("step", "mu_product"):  # what optimizers of torch keep on the CPU otherwise
+                if isinstance(state.get(name), torch.Tensor):
+                    state[name] = state[name].to(p.device)
+    if changed and _hide_capturable not in optimizer._optimizer_state_dict_post_hooks.values():
+        optimizer.register_state_dict_post_hook(_hide_capturable)
+
+
+def _hide_capturable(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+    for group in state["param_groups"]:
+        group["capturable"] = False
+
+
 class Compiled:
     """A function under `compile`; calling it replays the recorded program where one fits."""
 
@@ -59,6 +83,7 @@ class Compiled:
         self._name = name or getattr(function, "__name__", type(function).__name__)
         self._graphs = graphs
         self._outside = list(_reachable(function))
+        self._optimizers: list[Callable[[], Any]] = []  # those of them that give optimizers
         # By device and tree of the arguments, None where they are leaves themselves.
         self._recorded: dict[tuple[int, Any], Recorded] = {}
         self._latest: Recorded | None = None
@@ -77,6 +102,10 @@ class Compiled:
         if kwargs or not _LEAVES.issuperset(map(type, args)):
             leaves, tree = pytree.tree_flatten((args, kwargs))
         fast = native().fast
+        if self._latest is None or self._latest.reason:  # the latest call was not a replay
+            self._optimizers = [value for value in self._outside if isinstance(value(), torch.optim.Optimizer)]
+        for value in self._optimizers:
+            _count_on_device(value())
         device = fast.device_of(leaves)
         recorded = self._recorded.get((device, tree))
         if recorded is None:
@@ -110,38 +139,70 @@ class Compiled:
         return f"<compiled {self.explain()}>"
 
 
+class Region:
+    """What ``compile()`` without a function is: a decorator, or a context whose block is a step of its own."""
+
+    def __init__(self, full_graph: bool, name: str | None, graphs: int | None) -> None:
+        self._full_graph = full_graph
+        self._name = name or "block"
+        self._graphs = graphs
+        self._before = 0
+
+    def __call__(self, f: Callable[..., Any]) -> Compiled:
+        """Return the function, compiled."""
+        return Compiled(f, self._full_graph, self._name if self._name != "block" else None, self._graphs)
+
+    def __enter__(self) -> Region:
+        native().sync_all(-1, wait=False)
+        self._before = native().syncs()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        broken = self._full_graph and native().syncs() != self._before
+        native().sync_all(-1, wait=False)
+        if broken and kind is None:
+            raise RuntimeError(
+                f"compile(full_graph=True): {self._name} is more than one graph: it reads a value or syncs"
+            )
+
+
 @overload
 def compile(
     f: Callable[..., Any],
     full_graph: bool = ...,
     name: str | None = ...,
-    num_different_graphs_allowed: int | None = ...,
+    max_different_graphs: int | None = ...,
 ) -> Compiled: ...
 @overload
 def compile(
-    f: None = ..., full_graph: bool = ..., name: str | None = ..., num_different_graphs_allowed: int | None = ...
-) -> Callable[[Callable[..., Any]], Compiled]: ...
+    f: None = ..., full_graph: bool = ..., name: str | None = ..., max_different_graphs: int | None = ...
+) -> Region: ...
 def compile(
     f: Callable[..., Any] | None = None,
     full_graph: bool = False,
     name: str | None = None,
-    num_different_graphs_allowed: int | None = None,
-) -> Compiled | Callable[[Callable[..., Any]], Compiled]:
-    """Make a step that runs without being recorded, once it is known; a function or a decorator.
+    max_different_graphs: int | None = None,
+) -> Compiled | Region:
+    """Make a step that runs without being recorded, once it is known: a function, a decorator or a ``with`` block.
+
+    A block is recorded every time, as one step: ``with torch_go_xla.compile(): ...``.
 
     The first two calls record the step as usual, backward pass and optimizer included. If both are the same program
     with the same numbers, later calls only hand over the tensors: parameters, optimizer states and the random state
     are read and written where they are. Recorded anew is a call with other shapes, types, aliasing or values of its
     arguments; and one where a number, flag, tensor, sequence of these, module (its modes, parameters and buffers) or
     optimizer setting that the function takes from its closure or its module's globals has changed. So is every call of
-    a function whose numbers differ from call to call (`Compiled.explain` says so): Adam with ``capturable=False``
-    counts its steps in Python, ``capturable=True`` on the device.
+    a function whose numbers differ from call to call (`Compiled.explain` says so). Optimizers that the function takes
+    from there count their steps on the device, as with torch's ``capturable=True``.
+
+    The step may return its loss, after it has called backward: the result of a replay requires grad as the loss does,
+    but has no graph. If the program calls backward itself, by what the step returns, every call is recorded.
 
     As with ``jax.jit``, other effects on Python happen while recording only, and other Python state is seen then only.
 
-    ``full_graph`` raises RuntimeError if the function reads a value on the way, ``num_different_graphs_allowed`` if it
+    ``full_graph`` raises RuntimeError if the function reads a value on the way, ``max_different_graphs`` if it
     turns out to be more graphs than that.
     """
     if f is None:
-        return lambda f: Compiled(f, full_graph, name, num_different_graphs_allowed)
-    return Compiled(f, full_graph, name, num_different_graphs_allowed)
+        return Region(full_graph, name, max_different_graphs)
+    return Compiled(f, full_graph, name, max_different_graphs)

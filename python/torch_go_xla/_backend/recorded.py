@@ -21,6 +21,29 @@ from .core import native, scalar_type
 _PATIENCE = 8
 
 
+class _Graphless(torch.autograd.Function):
+    """Gives the result of a replay, which has no graph, the gradient function that says so."""
+
+    @staticmethod
+    def forward(ctx: Any, anchor: torch.Tensor, value: torch.Tensor, recorded: Recorded) -> torch.Tensor:
+        """Return the value, as a tensor that requires grad as ``anchor`` does."""
+        ctx.recorded = recorded
+        ctx.mark_dirty(value)  # so that it is returned itself, not a view of it
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        """Raise RuntimeError; the next call is recorded."""
+        ctx.recorded.forbid()
+        raise RuntimeError(
+            "backward through the result of a compiled step that was replayed, which has no graph: call backward "
+            "inside of the step. From the next call on the step is recorded"
+        )
+
+
+_ANCHOR = torch.zeros((), requires_grad=True)
+
+
 @dataclass(frozen=True)
 class _Output:
     """A tensor of the result: a view of a new storage, or of an argument's."""
@@ -32,6 +55,7 @@ class _Output:
     stride: tuple[int, ...]
     offset: int
     items: int  # of the storage
+    requires_grad: bool = False
 
     @property
     def whole(self) -> bool:
@@ -79,10 +103,10 @@ class _Capture:
                 first.setdefault(o.storage, o)
         self._outputs, self._tree = outputs, tree
         self._bases = [first[k] for k in range(len(first))]
-        self.plain = tree.is_leaf() and outputs == self._bases and outputs[0].whole
+        self.plain = tree.is_leaf() and outputs == self._bases and outputs[0].whole and not outputs[0].requires_grad
         self.run = native().fast.replay(self.id, device, arguments, tuple(o.base for o in self._bases), settle)
 
-    def result(self, args: Sequence[Any], bases: list[torch.Tensor]) -> Any:
+    def result(self, args: Sequence[Any], bases: list[torch.Tensor], recorded: Recorded) -> Any:
         """Return the result of a run, from the tensors over the storages that it made."""
         leaves: list[Any] = []
         for o in self._outputs:
@@ -90,14 +114,19 @@ class _Capture:
                 leaves.append(args[o.place])
             elif not isinstance(o, _Output):
                 leaves.append(o)
-            elif o.storage >= 0 and o is self._bases[o.storage] and o.whole:
-                leaves.append(bases[o.storage])
             else:
-                base = args[o.argument].detach() if o.storage < 0 else bases[o.storage]
-                if base.dtype != o.dtype:
-                    base = torch.empty(0, dtype=o.dtype, device=base.device).set_(base.untyped_storage())
-                leaves.append(base.as_strided(o.size, o.stride, o.offset))
+                value = self._view(o, args, bases)
+                leaves.append(_Graphless.apply(_ANCHOR, value, recorded) if o.requires_grad else value)
         return leaves[0] if self._tree.is_leaf() else pytree.tree_unflatten(leaves, self._tree)
+
+    def _view(self, o: _Output, args: Sequence[Any], bases: list[torch.Tensor]) -> torch.Tensor:
+        """Return a tensor of the result, without its gradient function."""
+        if o.storage >= 0 and o is self._bases[o.storage] and o.whole:
+            return bases[o.storage]
+        base = args[o.argument].detach() if o.storage < 0 else bases[o.storage]
+        if base.dtype != o.dtype:
+            base = torch.empty(0, dtype=o.dtype, device=base.device).set_(base.untyped_storage())
+        return base.as_strided(o.size, o.stride, o.offset)
 
 
 class Recorded:
@@ -106,6 +135,9 @@ class Recorded:
     A pure function (``state=False``) is captured at its first call. One with state reads and writes other tensors
     than its arguments; it is captured once two recordings in a row gave the same program with the same numbers, as
     only then a replay does what another recording would do.
+
+    A result that requires grad is replayed as one without a graph, as far as nothing was differentiated by the results
+    of the recordings: a training step that returns its loss has called backward itself.
     """
 
     def __init__(self, function: Callable[..., Any], device: int = 0, state: bool = False) -> None:
@@ -115,6 +147,7 @@ class Recorded:
         self._captures: dict[Hashable, _Capture] = {}
         self._digests: dict[Hashable, int] = {}
         self._changes = 0
+        self._differentiated = False  # by a result, outside of the function
         self.replays = 0
         self.reason = "never called"  # why the latest call was not a replay
 
@@ -135,9 +168,22 @@ class Recorded:
             if bases is not None:
                 self.replays += 1
                 self.reason = ""
-                return bases[0] if capture.plain else capture.result(args, bases)
+                return bases[0] if capture.plain else capture.result(args, bases, self)
             del self._captures[where, key]
         return self.record(args, (where, key))
+
+    def forbid(self) -> None:
+        """Replay no more: a result was differentiated."""
+        self._differentiated = True
+        self._captures.clear()
+
+    def _watch(self, result: torch.Tensor) -> None:
+        """Notice that something is differentiated by a result."""
+
+        def seen(_: torch.Tensor) -> None:
+            self._differentiated = True
+
+        result.register_hook(seen)  # type: ignore[no-untyped-call]
 
     def record(self, args: Sequence[Any], key: Hashable) -> Any:
         """Call the function, and capture what it records if that is one graph."""
@@ -154,7 +200,9 @@ class Recorded:
             capture = self.capture(args, leaves, tree)
             known = self._digests.get(key)
             self._digests[key] = capture.digest
-            if not self._state or known == capture.digest:
+            if not capture.id:
+                pass  # the reason has been said
+            elif not self._state or known == capture.digest:
                 self._captures[key] = capture
                 self._changes = 0
             elif known is None:
@@ -181,15 +229,29 @@ class Recorded:
             if (same := next((i for i, a in enumerate(args) if a is x), -1)) >= 0:
                 outputs.append(_Argument(same))  # a parameter that the backward pass takes
                 continue
-            if type(x) is not torch.Tensor or x.device.type != "xla" or x.requires_grad:
-                self.reason = "it returns a tensor that requires grad, or is elsewhere"
+            if type(x) is not torch.Tensor or x.device.type != "xla":
+                self.reason = "it returns a tensor that is not on the device"
                 return _Capture()
+            if x.requires_grad:
+                if not self._state or self._differentiated:
+                    self.reason = "it returns a tensor that the program differentiates: call backward inside of it"
+                    return _Capture()
+                self._watch(x)
             handle = fast.handle(x)
             argument = places.get(handle, -1)
             storage = -1 if argument >= 0 else new.setdefault(handle, len(new))
             items = x.untyped_storage().nbytes() // x.element_size()
             outputs.append(
-                _Output(storage, argument, x.dtype, tuple(x.size()), x.stride(), int(x.storage_offset()), items)
+                _Output(
+                    storage,
+                    argument,
+                    x.dtype,
+                    tuple(x.size()),
+                    x.stride(),
+                    int(x.storage_offset()),
+                    items,
+                    x.requires_grad,
+                )
             )
         capture = _Capture(*native().capture(list(places), list(new), self._state))
         if capture.id:

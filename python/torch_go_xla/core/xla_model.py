@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from typing import IO, Any
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import IO, Any, TypedDict, cast
 
 import torch
 
-from .. import _XLAC, runtime
+from .. import _XLAC, _step, runtime
 from .. import device as _device
 from .._backend.core import device_index, is_xla
 from .._core import core as _native
 from ..utils import checkpoint_file
+from ..utils import utils as xu
 from ._collectives import (  # noqa: F401 (torch_xla has them here)
     REDUCE_AND,
     REDUCE_MAX,
@@ -69,6 +72,11 @@ def xla_real_devices(devices: Sequence[Any] | None = None) -> list[str]:
     return [f"{known[i]['platform'].upper()}:{i}" for i in wanted]
 
 
+def xla_device_kind(device: Any = None) -> str:
+    """Return what the plugin calls the kind of a device, such as ``cpu`` or ``NVIDIA H100``."""
+    return str(_native.devices()[device_index(device)]["kind"])
+
+
 def xla_replication_devices(local_devices: Sequence[Any] | None = None) -> list[str]:
     """Return the hardware's names of the devices that hold replicas of a program, by default of all of this process."""
     return xla_real_devices(local_devices)
@@ -88,7 +96,67 @@ def is_xla_tensor(tensor: torch.Tensor) -> bool:
 
 def mark_step(wait: bool = False, reset_scope: bool = True) -> None:
     """End a step: compute everything that is recorded. The same as ``torch_go_xla.sync``."""
-    _XLAC._xla_step_marker("", [], wait=wait, reset_scope=reset_scope)
+    _step.end(wait, reset_scope)
+
+
+def add_step_closure(closure: Callable[..., Any], args: tuple[Any, ...] = (), run_async: bool = False) -> None:
+    """Call a function when the step ends, that is after the next sync.
+
+    Values that it reads, to print or to log them, are computed by then: they cost no program of their own.
+
+    Args:
+        closure: the function.
+        args: its arguments.
+        run_async: call it in a thread beside the next steps, in the order in which closures were added. What it
+            raises is raised, as the cause of a RuntimeError, when the next such closure is handed over.
+
+    Example:
+        >>> import torch, torch_go_xla
+        >>> x = torch.ones(2, device="xla").sum()
+        >>> add_step_closure(lambda loss: print("loss", loss.item()), args=(x,))
+        >>> torch_go_xla.sync()
+        loss 2.0
+    """
+    _step.add_closure(lambda: closure(*args), run_async)
+
+
+class RateTracker:
+    """Counts what is processed and how fast, in items per second.
+
+    Args:
+        smooth_factor: weight of the rate before, 0 to 1, in what `rate` returns; by default the variable
+            RATE_TRACKER_SMOOTHING, or 0.4.
+    """
+
+    def __init__(self, smooth_factor: float | None = None) -> None:
+        default = xu.getenv_as("RATE_TRACKER_SMOOTHING", float, 0.4)
+        self._smooth_factor: float = default if smooth_factor is None else smooth_factor
+        self._start_time = self._partial_time = time.time()
+        self._partial_count = 0.0
+        self._partial_rate: float | None = None
+        self._count = 0.0
+
+    def add(self, count: float) -> None:
+        """Count items."""
+        self._count += count
+
+    def rate(self) -> float:
+        """Return the smoothed rate of the items that were counted since the last call."""
+        now = time.time()
+        delta = now - self._partial_time
+        if delta <= 0:
+            return 0.0
+        rate = self._count / delta
+        if self._partial_rate is not None:
+            rate = (1 - self._smooth_factor) * rate + self._smooth_factor * self._partial_rate
+        self._partial_count += self._count
+        self._count, self._partial_time, self._partial_rate = 0.0, now, rate
+        return rate
+
+    def global_rate(self) -> float:
+        """Return the rate since the tracker was made."""
+        delta = time.time() - self._start_time
+        return (self._partial_count + self._count) / delta if delta > 0 else 0.0
 
 
 def wait_device_ops(devices: Sequence[str] = ()) -> None:
@@ -158,6 +226,30 @@ def xrt_world_size() -> int:
     return runtime.world_size()
 
 
+def xla_rendezvous(payload: bytes = b"", ordinals: Sequence[int] | None = None, tag: str | None = None) -> list[bytes]:
+    """Return what all processes give, in their order.
+
+    TypeError for a payload that is not bytes, ValueError for some of the processes.
+    """
+    if ordinals and len(ordinals) != runtime.world_size():
+        raise ValueError("Only global rendezvous is supported")
+    if not isinstance(payload, bytes):
+        raise TypeError(f"`payload` must be bytes, not {type(payload)}")
+    return rendezvous(tag or "torch_go_xla.core.xla_model.xla_rendezvous", payload)
+
+
+def do_on_ordinals(target: Callable[..., Any], data: Any = (), ordinals: Collection[int] = (0,)) -> Any:
+    """Call ``target(*data)``, with tensors of ``data`` on the CPU, in some processes; the others wait.
+
+    Returns its result there, None in the other processes.
+    """
+    running = runtime.global_ordinal() in ordinals
+    cpu_data = _maybe_convert_to_cpu(data, convert=running)
+    result = target(*cpu_data) if running else None
+    rendezvous("torch_go_xla.core.xla_model.do_on_ordinals")
+    return result
+
+
 # ---- random numbers ----
 
 
@@ -171,12 +263,39 @@ def get_rng_state(device: Any = None) -> int:
     return _XLAC._xla_get_rng_seed(f"xla:{device_index(device)}")
 
 
+@contextlib.contextmanager
+def fork_rng(device: Any = None, enabled: bool = True) -> Iterator[None]:
+    """Give the random numbers of a device back their state of before when the block ends, unless not ``enabled``."""
+    if not enabled:
+        yield
+        return
+    generator = device_index(device)
+    state = _native.get_rng_state(generator)
+    try:
+        yield
+    finally:
+        _native.set_rng_state(generator, state)
+
+
 # ---- memory ----
 
 
-def get_memory_info(device: Any = None) -> dict[str, int]:
-    """Return the device allocator's ``bytes_used``, ``bytes_limit``, ``peak_bytes_used`` and more, in bytes."""
-    return _native.memory_info(device_index(device))
+class MemoryInfo(TypedDict, total=False):
+    """Figures of a device's allocator, in bytes; a plugin may have more of them."""
+
+    bytes_used: int
+    bytes_limit: int
+    peak_bytes_used: int
+
+
+def get_memory_info(device: Any = None) -> MemoryInfo:
+    """Return the figures of a device's allocator.
+
+    Example:
+        >>> sorted(get_memory_info())[:2]
+        ['bytes_limit', 'bytes_used']
+    """
+    return cast(MemoryInfo, _native.memory_info(device_index(device)))
 
 
 # ---- saving ----
@@ -232,6 +351,44 @@ def send_cpu_data_to_device(datas: Any, device: Any, input_sharding: Any = None)
 def map_tensors(data: Any, function: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     """Return nested data with a function applied to its tensors."""
     return torch.utils._pytree.tree_map_only(torch.Tensor, function, data)
+
+
+class ToXlaTensorArena:
+    """Converts the tensors in nested data, all together.
+
+    Args:
+        convert_fn: takes the list of tensors and returns that of their replacements.
+        select_fn: tells which values are meant.
+    """
+
+    def __init__(
+        self, convert_fn: Callable[[list[torch.Tensor]], list[torch.Tensor]], select_fn: Callable[[Any], bool]
+    ) -> None:
+        self._convert_fn = convert_fn
+        self._select_fn = select_fn
+
+    def transform(self, inputs: Any) -> Any:
+        """Return the data with its tensors replaced; tuples become lists."""
+        found: list[torch.Tensor] = []
+        xu.for_each_instance(inputs, self._select_fn, found.append)
+        converted = self._convert_fn(found) if found else []
+        replacements = {id(old): new for old, new in zip(found, converted, strict=True)}
+        return xu.for_each_instance_rewrite(inputs, self._select_fn, lambda x: replacements[id(x)])
+
+
+def check_view_sharing(obj: Any) -> None:
+    """RuntimeError if two different tensors in nested data share a storage."""
+    owners: dict[int, torch.Tensor] = {}
+
+    def check(t: torch.Tensor) -> None:
+        storage = t.untyped_storage()._cdata
+        other = owners.setdefault(storage, t)
+        if other is not t:
+            raise RuntimeError(
+                f"Tensor {t.dtype}{list(t.size())} is sharing a view with tensor {other.dtype}{list(other.size())}"
+            )
+
+    xu.for_each_instance(obj, lambda x: type(x) is torch.Tensor, check)
 
 
 def collect_tensors(data: Any) -> Iterable[torch.Tensor]:
