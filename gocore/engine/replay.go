@@ -13,7 +13,6 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/sharding"
-	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
 
 // replays are the captured computations, by number.
@@ -260,24 +259,38 @@ func (r *replay) digest() uint64 {
 	return h.Sum64()
 }
 
+// Outcome is what Replay has done.
+type Outcome int64
+
+const (
+	// Missed: the computation was captured for something else, other shapes or a storage of its state that is
+	// gone. It has to be recorded again.
+	Missed Outcome = iota
+	// Ran: it was launched.
+	Ran
+	// Settled: it was launched, nothing else is recorded for the device, and no launch waits for its turn: a Sync
+	// would do nothing.
+	Settled
+)
+
 // Replay runs a captured computation on storages in place of its arguments. outs takes the handles of the
 // storages that it makes, in the order of the capture's. A Replay that fails has done nothing.
-func (e *Engine) Replay(id int64, args, outs []int64) (wire.Outcome, error) {
+func (e *Engine) Replay(id int64, args, outs []int64) (Outcome, error) {
 	r, ok, idle, err := e.replay(id, args, outs)
 	if !ok && err == nil {
 		mismatches.Add(1)
 	}
 	if r == nil {
-		return wire.Missed, err
+		return Missed, err
 	}
 	through := r.dev.Kick()
 	switch {
 	case !ok:
-		return wire.Missed, err
+		return Missed, err
 	case idle && through:
-		return wire.Settled, nil
+		return Settled, nil
 	}
-	return wire.Ran, nil
+	return Ran, nil
 }
 
 // idle reports that a sync would do nothing but wait. The caller holds mu.

@@ -4,8 +4,62 @@ import (
 	"math"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
-	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
+
+// Kind tags the first word of an encoded argument: word = kind | count<<8 (| more<<16).
+//
+// The same encoding serves twice. On the wire from the C kernels a tensor or number carries its data
+// behind the tag; in a node the data has moved to the operands and the tag alone is left:
+//
+//	kind      on the wire                                              in a node
+//	Null      –                                                        –
+//	Tensor    n=ndim, type<<16; handle, offset, sizes[n], strides[n]   – (one operand)
+//	Int       value (Scalar argument or number in a Tensor place)      – (one operand, an OpScalar)
+//	Float     IEEE bits                                                – (one operand, an OpScalar)
+//	Boolean   0 or 1                                                   – (one operand, an OpScalar)
+//	Complex   IEEE bits, IEEE bits                                     – (one operand, an OpScalar)
+//	HostZero  type<<16; two words of value (a 0-dim CPU tensor)        – (one operand, an OpScalar)
+//	Const     value (int, bool, SymInt, enum or None-able int)         the same
+//	ConstF    IEEE bits (float argument)                               the same
+//	Ints      n values (int[], bool[])                                 the same
+//	Floats    n IEEE bits                                              the same
+//	Tensors   n encoded Tensor or Null arguments                       – (n operands, None for Null)
+//	Scalars   n encoded numbers                                        – (n operands)
+//	Text      n bytes, padded to words                                 the same
+//	Type      c10::ScalarType number                                   the same
+//	Dev       device index                                             Null (the graph has one device)
+//	Gen       handle of a generator                                    Null
+type Kind uint8
+
+// The kinds of encoded arguments.
+const (
+	KNull Kind = iota
+	KTensor
+	KInt
+	KFloat
+	KBool
+	KComplex
+	KHostZero
+	KConst
+	KConstF
+	KInts
+	KFloats
+	KTensors
+	KScalars
+	KText
+	KType
+	KDevice
+	KGenerator
+)
+
+// MaxArgs bounds the arguments of a schema; torch's longest has 30-odd.
+const MaxArgs = 48
+
+// Tag makes the first word of an encoded argument.
+func Tag(k Kind, n int) int64 { return int64(k) | int64(n)<<8 }
+
+// Untag splits the first word: count is 8 bits for tensors (the rank), 48 bits for lists.
+func Untag(w int64) (k Kind, n int) { return Kind(w & 0xff), int(uint64(w) >> 8) }
 
 // Args reads the arguments of a node by their position in the schema. Make one with Decode.
 type Args struct {
@@ -13,8 +67,8 @@ type Args struct {
 	words []int64
 	in    []ID
 	n     int
-	off   [wire.MaxArgs]uint16 // word of the argument
-	first [wire.MaxArgs]uint16 // its first operand
+	off   [MaxArgs]uint16 // word of the argument
+	first [MaxArgs]uint16 // its first operand
 }
 
 // Decode points a at encoded arguments (in the form of a node) and their operands.
@@ -24,18 +78,18 @@ func (a *Args) Decode(g *Graph, words []int64, in []ID) {
 	for i := 0; i < len(words); {
 		a.off[a.n], a.first[a.n] = uint16(i), uint16(op)
 		a.n++
-		k, n := wire.Untag(words[i])
+		k, n := Untag(words[i])
 		i++
 		switch k {
-		case wire.KTensor, wire.KInt, wire.KFloat, wire.KBool, wire.KComplex, wire.KHostZero:
+		case KTensor, KInt, KFloat, KBool, KComplex, KHostZero:
 			op++
-		case wire.KConst, wire.KConstF, wire.KType:
+		case KConst, KConstF, KType:
 			i++
-		case wire.KInts, wire.KFloats:
+		case KInts, KFloats:
 			i += n
-		case wire.KText:
+		case KText:
 			i += (n + 7) / 8
-		case wire.KTensors, wire.KScalars:
+		case KTensors, KScalars:
 			op += n
 		}
 	}
@@ -49,21 +103,33 @@ func (a *Args) Len() int { return a.n }
 
 // Kind is the kind of argument i; KNull for None and for an index past the end (an op recorded by an
 // older torch with a shorter schema).
-func (a *Args) Kind(i int) wire.Kind {
+func (a *Args) Kind(i int) Kind {
 	if i >= a.n {
-		return wire.KNull
+		return KNull
 	}
-	k, _ := wire.Untag(a.words[a.off[i]])
+	k, _ := Untag(a.words[a.off[i]])
 	return k
 }
 
+// Words is argument i as it is encoded in the node; nil for an index past the end.
+func (a *Args) Words(i int) []int64 {
+	if i >= a.n {
+		return nil
+	}
+	end := len(a.words)
+	if i+1 < a.n {
+		end = int(a.off[i+1])
+	}
+	return a.words[a.off[i]:end]
+}
+
 // Has reports that argument i is not None.
-func (a *Args) Has(i int) bool { return a.Kind(i) != wire.KNull }
+func (a *Args) Has(i int) bool { return a.Kind(i) != KNull }
 
 // ID is the operand of a Tensor or Scalar argument; None if it is absent.
 func (a *Args) ID(i int) ID {
 	switch a.Kind(i) {
-	case wire.KTensor, wire.KInt, wire.KFloat, wire.KBool, wire.KComplex, wire.KHostZero:
+	case KTensor, KInt, KFloat, KBool, KComplex, KHostZero:
 		return a.in[a.first[i]]
 	}
 	return None
@@ -74,8 +140,8 @@ func (a *Args) IDs(i int) []ID {
 	if i >= a.n {
 		return nil
 	}
-	k, n := wire.Untag(a.words[a.off[i]])
-	if k != wire.KTensors && k != wire.KScalars {
+	k, n := Untag(a.words[a.off[i]])
+	if k != KTensors && k != KScalars {
 		return nil
 	}
 	return a.in[a.first[i] : int(a.first[i])+n]
@@ -87,11 +153,11 @@ func (a *Args) Int(i int) int64 { return a.IntOr(i, 0) }
 // IntOr is Int with another value for None.
 func (a *Args) IntOr(i int, none int64) int64 {
 	switch a.Kind(i) {
-	case wire.KConst:
+	case KConst:
 		return a.words[a.off[i]+1]
-	case wire.KConstF:
+	case KConstF:
 		return int64(math.Float64frombits(uint64(a.words[a.off[i]+1])))
-	case wire.KInt: // an offset, see ops.Row.Offsets
+	case KInt: // an offset, see ops.Row.Offsets
 		n, _ := a.g.Number(a.in[a.first[i]])
 		return n.I
 	}
@@ -107,9 +173,9 @@ func (a *Args) Float(i int) float64 { return a.FloatOr(i, 0) }
 // FloatOr is Float with another value for None.
 func (a *Args) FloatOr(i int, none float64) float64 {
 	switch a.Kind(i) {
-	case wire.KConstF:
+	case KConstF:
 		return math.Float64frombits(uint64(a.words[a.off[i]+1]))
-	case wire.KConst:
+	case KConst:
 		return float64(a.words[a.off[i]+1])
 	}
 	return none
@@ -121,10 +187,10 @@ func (a *Args) Ints(i int) []int64 {
 		return nil
 	}
 	o := a.off[i]
-	switch k, n := wire.Untag(a.words[o]); k {
-	case wire.KInts:
+	switch k, n := Untag(a.words[o]); k {
+	case KInts:
 		return a.words[o+1 : int(o)+1+n]
-	case wire.KConst:
+	case KConst:
 		return a.words[o+1 : o+2]
 	}
 	return nil
@@ -136,7 +202,7 @@ func (a *Args) Floats(dst []float64, i int) []float64 {
 		return dst
 	}
 	o := a.off[i]
-	if k, n := wire.Untag(a.words[o]); k == wire.KFloats {
+	if k, n := Untag(a.words[o]); k == KFloats {
 		for _, w := range a.words[o+1 : int(o)+1+n] {
 			dst = append(dst, math.Float64frombits(uint64(w)))
 		}
@@ -150,8 +216,8 @@ func (a *Args) Text(i int) string {
 		return ""
 	}
 	o := a.off[i]
-	k, n := wire.Untag(a.words[o])
-	if k != wire.KText {
+	k, n := Untag(a.words[o])
+	if k != KText {
 		return ""
 	}
 	b := make([]byte, n)
@@ -163,7 +229,7 @@ func (a *Args) Text(i int) string {
 
 // Type is a ScalarType argument; Invalid for None or a type without a row.
 func (a *Args) Type(i int) dtype.DType {
-	if a.Kind(i) != wire.KType {
+	if a.Kind(i) != KType {
 		return dtype.Invalid
 	}
 	return dtype.FromTorch(int(a.words[a.off[i]+1]))

@@ -315,7 +315,7 @@ func (w *lowering) node(l *ops.Lowering, id ir.ID, o Options) (err error) {
 		defer func() { w.inside = nil; w.b.Mark(nil) }()
 	}
 	l.Begin(id)
-	row.Lower(l)
+	l.Lower(row)
 	outs := l.Outs()
 	if err := w.b.Err(); err != nil {
 		return errs.Wrap(errs.Compile, err, "%s cannot be lowered: %v", ops.Describe(w.graph, id), err)

@@ -179,9 +179,6 @@ func lowerConvolution(l *Lowering) {
 		l.Return(l.B.Broadcast(zero(l.B, o.DType), o.Dims))
 		return
 	}
-	if l.torchConvolution(x, k, &w, o) {
-		return
-	}
 	var out value
 	if w.transposed {
 		out = l.convInput(x, k, &w, o.Dims)
@@ -233,9 +230,6 @@ func lowerConvolutionBackward(l *Lowering, at int) {
 	}
 	mask := l.Ints(at + 6)
 	empty := grad.Shape().Numel() == 0 || x.Shape().Numel() == 0
-	if !empty && l.torchConvolutionBackward(grad, x, k, &w, mask) {
-		return
-	}
 	results := [3]func() value{
 		func() value {
 			if w.transposed {

@@ -55,7 +55,7 @@ func lowerText(t *testing.T, text string, functions map[string]*stablehlo.Functi
 			t.Fatalf("%s: the shape rule gives %v, %v; the text states %v", row.Name, c.Outs(), err, stated)
 		}
 		l.Begin(id)
-		row.Lower(&l)
+		l.Lower(row)
 		for k, v := range l.Outs() {
 			if v.Shape() != stated[k] {
 				t.Fatalf("%s: result %d is lowered to %v, not %v", row.Name, k, v.Shape(), stated[k])

@@ -4,7 +4,6 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
-	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 )
 
 // torchLinalgRows are the factorizations that LAPACK alone computes, its choices of pivots and its order of
@@ -23,7 +22,7 @@ var torchLinalgRows = []Row{
 			}
 			return c.ReturnLike(s.With(s.DType.ToComplex()))
 		},
-		Lower: func(l *Lowering) { l.factorize("torch_linalg_eig", 1, 2) }},
+		Lower: onlyTorch},
 	{Name: "torch_go_xla::_linalg_eigvals", Schema: "(Tensor self) -> Tensor", Internal: true,
 		Infer: func(c *Ctx) error {
 			s, err := c.squares(0, "linalg.eigvals")
@@ -33,7 +32,7 @@ var torchLinalgRows = []Row{
 			n, _ := sides(s)
 			return c.returnStack(s, s.DType.ToComplex(), n)
 		},
-		Lower: func(l *Lowering) { l.factorize("torch_linalg_eigvals", 1, 1) }},
+		Lower: onlyTorch},
 	{Name: "torch_go_xla::linalg_ldl_factor_ex", Schema: "(Tensor self, bool hermitian) -> (Tensor, Tensor, Tensor)", Internal: true,
 		Infer: func(c *Ctx) error {
 			s, err := c.squares(0, "torch.linalg.ldl_factor_ex")
@@ -49,7 +48,7 @@ var torchLinalgRows = []Row{
 			}
 			return c.returnStack(s, dtype.I32)
 		},
-		Lower: func(l *Lowering) { l.factorize("torch_linalg_ldl_factor", 1, 3) }},
+		Lower: onlyTorch},
 	{Name: "torch_go_xla::linalg_ldl_solve", Schema: "(Tensor LD, Tensor pivots, Tensor B, bool hermitian) -> Tensor", Internal: true,
 		Infer: func(c *Ctx) error {
 			ld, b := c.In(0), c.In(2)
@@ -66,30 +65,14 @@ var torchLinalgRows = []Row{
 			}
 			return c.Return(b.DType, append(dims, b.Dims[k:]...)...)
 		},
-		Lower: func(l *Lowering) { l.factorize("torch_linalg_ldl_solve", 3, 1) }},
+		Lower: onlyTorch},
 }
 
-// factorize gives the results of torch's kernel of so many operands; behind them may stand whether they are Hermitian.
-func (l *Lowering) factorize(target string, operands, results int) {
-	if l.Out(0).Numel() == 0 {
-		l.allOmitted(results)
-		return
+// onlyTorch is the lowering of a row that torch's kernel alone computes, where that cannot be called.
+func onlyTorch(l *Lowering) {
+	results := l.outCount()
+	if l.Out(0).Numel() > 0 {
+		l.B.Failf(TorchTarget, nil, "torch's CPU kernel cannot be called by a program that may run elsewhere, or in parts")
 	}
-	if !l.TorchKernels {
-		l.B.Failf(target, nil, "torch's CPU kernel cannot be called by a program that may run elsewhere, or in parts")
-		l.allOmitted(results)
-		return
-	}
-	in, out := make([]value, operands), make([]*shape.Shape, results)
-	for i := range in {
-		in[i] = l.In(i)
-	}
-	for k := range out {
-		out[k] = l.Out(k)
-	}
-	var config []stablehlo.Attr
-	if l.Len() > operands {
-		config = append(config, flag("hermitian", l.Bool(operands)))
-	}
-	l.Return(l.callTorch(target, in, out, config...)...)
+	l.allOmitted(results)
 }

@@ -179,10 +179,6 @@ func lowerMaxPool(l *Lowering, n int) {
 		b.Failf("max_pool", []value{x}, "%v", err)
 		return
 	}
-	if l.torchPool(&p, o) {
-		l.Return(l.callTorch("torch_max_pool2d", []value{x}, []*shape.Shape{o, l.Out(1)}, p.config()...)...)
-		return
-	}
 	w := p.window(x.Dims(), o.Dims)
 	values := b.ReduceWindow([]value{x}, []value{b.MinValue(x.DType())}, w, preferring(stablehlo.GE))
 	at := planeIndex(b, x.Dims(), n)
@@ -255,10 +251,6 @@ func lowerMaxPoolBackward(l *Lowering, n int) {
 	p, err := poolArgs(&l.Args, "max_pool", n, 2, true)
 	if err != nil {
 		b.Failf("max_pool_backward", []value{l.In(1)}, "%v", err)
-		return
-	}
-	if l.torchPool(&p, l.Shape(0)) {
-		l.Return(l.callTorch("torch_max_pool2d_backward", []value{l.In(0), l.In(7)}, []*shape.Shape{o}, p.config()...)...)
 		return
 	}
 	if p.dilated() {

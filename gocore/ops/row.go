@@ -47,12 +47,14 @@ type Row struct {
 	ExactOut bool
 	// Random marks an op that draws random numbers: tracing appends the key (see rng.go).
 	Random bool
+	// Torch says how torch's own CPU kernel computes the op, and where it is the faster; nil if programs never call it.
+	Torch *Kernel
 	// Internal marks a row that is not an ATen op (a step of a strided view).
 	Internal bool
 }
 
 // Table is every row; the number of an op is ir.FirstRow + its place. The order is fixed by families.
-var Table = markOut(settleOverlaps(join(
+var Table = withKernels(markOut(settleOverlaps(join(
 	viewRows,
 	shardingRows,
 	elementwise(pointwiseRows),
@@ -73,7 +75,7 @@ var Table = markOut(settleOverlaps(join(
 	linalgRows,
 	compilerRows,
 	controlRows,
-)))
+))))
 
 var index = func() map[string]ir.Op {
 	m := make(map[string]ir.Op, len(Table))

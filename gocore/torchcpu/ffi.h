@@ -9,9 +9,23 @@
 enum { FFI_MAJOR = 0, FFI_MINOR = 2 };
 
 /* Element types that handlers tell apart. */
-enum { FFI_S32 = 4, FFI_S64 = 5, FFI_F16 = 10, FFI_F32 = 11, FFI_F64 = 12, FFI_C64 = 15, FFI_BF16 = 16, FFI_C128 = 18 };
+enum {
+  FFI_PRED = 1,
+  FFI_S8 = 2,
+  FFI_S16 = 3,
+  FFI_S32 = 4,
+  FFI_S64 = 5,
+  FFI_U8 = 6,
+  FFI_F16 = 10,
+  FFI_F32 = 11,
+  FFI_F64 = 12,
+  FFI_C64 = 15,
+  FFI_BF16 = 16,
+  FFI_C128 = 18
+};
 
-enum { FFI_ATTR_ARRAY = 1, FFI_ATTR_SCALAR = 3 };
+/* Types of attributes. */
+enum { FFI_ATTR_ARRAY = 1, FFI_ATTR_STRING = 4 };
 enum { FFI_STAGE_EXECUTE = 3 };
 enum { FFI_INTERNAL = 13 };
 enum { FFI_EXTENSION_METADATA = 1 };
@@ -60,11 +74,6 @@ typedef struct {
   const char *ptr;
   size_t len;
 } ffi_span;
-
-typedef struct {
-  int dtype;
-  void *value;
-} ffi_scalar;
 
 typedef struct {
   int dtype;

@@ -1,4 +1,8 @@
-/* Torch's CPU kernels, by their C functions in the libtorch_cpu that the process has loaded: no torch header, nothing to link. */
+/* Calls of torch's CPU kernels in the libtorch_cpu that the process has loaded: no torch header, nothing to link.
+ *
+ * An op is called through the interface of torch's dispatcher that is stable across versions
+ * (torch/csrc/stable/c/shim.h): by name, on arrays in anyone's memory, its other arguments encoded as package ir encodes
+ * them. Neither Python nor its lock is needed, and XLA has no part in it. */
 #ifndef TGX_TORCHCPU_H_
 #define TGX_TORCHCPU_H_
 
@@ -8,35 +12,27 @@
 
 typedef void *torch_tensor; /* an owned at::Tensor */
 
-/* A list argument: its elements and their number. */
-#define LIST const int64_t *, int64_t
-
-#define TORCH_FUNCTIONS(X)                                                                                            \
-  X(const char *, torch_exception_get_what_without_backtrace, (void))                                                 \
-  X(int32_t, aoti_torch_device_type_cpu, (void))                                                                      \
-  X(int32_t, aoti_torch_dtype_float32, (void))                                                                        \
-  X(int32_t, aoti_torch_dtype_float16, (void))                                                                        \
-  X(int32_t, aoti_torch_dtype_bfloat16, (void))                                                                       \
-  X(int32_t, aoti_torch_dtype_float64, (void))                                                                        \
-  X(int32_t, aoti_torch_dtype_complex64, (void))                                                                      \
-  X(int32_t, aoti_torch_dtype_complex128, (void))                                                                     \
-  X(int32_t, aoti_torch_dtype_int32, (void))                                                                          \
-  X(int32_t, aoti_torch_dtype_int64, (void))                                                                          \
-  X(void, aoti_torch_grad_mode_set_enabled, (bool))                                                                   \
-  X(int32_t, aoti_torch_create_tensor_from_blob,                                                                      \
-    (void *, int64_t, const int64_t *, const int64_t *, int64_t, int32_t, int32_t, int32_t, torch_tensor *))          \
-  X(int32_t, aoti_torch_copy_, (torch_tensor, torch_tensor, int32_t))                                                 \
-  X(int32_t, aoti_torch_delete_tensor_object, (torch_tensor))                                                         \
-  X(int32_t, aoti_torch_call_dispatcher, (const char *, const char *, uint64_t *))                                    \
-  X(int32_t, aoti_torch_cpu_convolution,                                                                              \
-    (torch_tensor, torch_tensor, torch_tensor *, LIST, LIST, LIST, int32_t, LIST, int64_t, torch_tensor *))           \
-  X(int32_t, aoti_torch_cpu_convolution_backward,                                                                     \
-    (torch_tensor, torch_tensor, torch_tensor, const int64_t **, int64_t, LIST, LIST, LIST, int32_t, LIST, int64_t,   \
-     const int32_t *, int64_t, torch_tensor *, torch_tensor *, torch_tensor *))                                       \
-  X(int32_t, aoti_torch_cpu_max_pool2d_with_indices,                                                                  \
-    (torch_tensor, LIST, LIST, LIST, LIST, int32_t, torch_tensor *, torch_tensor *))                                  \
-  X(int32_t, aoti_torch_cpu_max_pool2d_with_indices_backward,                                                         \
-    (torch_tensor, torch_tensor, LIST, LIST, LIST, LIST, int32_t, torch_tensor, torch_tensor *))
+#define TORCH_FUNCTIONS(X)                                                                                    \
+  X(const char *, torch_exception_get_what_without_backtrace, (void))                                         \
+  X(int32_t, aoti_torch_device_type_cpu, (void))                                                              \
+  X(void, aoti_torch_grad_mode_set_enabled, (bool))                                                           \
+  X(int32_t, aoti_torch_create_tensor_from_blob,                                                              \
+    (void *, int64_t, const int64_t *, const int64_t *, int64_t, int32_t, int32_t, int32_t, torch_tensor *))  \
+  X(int32_t, aoti_torch_get_dim, (torch_tensor, int64_t *))                                                   \
+  X(int32_t, aoti_torch_get_sizes, (torch_tensor, int64_t **))                                                \
+  X(int32_t, aoti_torch_get_dtype, (torch_tensor, int32_t *))                                                 \
+  X(int32_t, aoti_torch_is_defined, (torch_tensor, bool *))                                                   \
+  X(int32_t, torch_get_const_data_ptr, (torch_tensor, const void **))                                         \
+  X(int32_t, aoti_torch_copy_, (torch_tensor, torch_tensor, int32_t))                                         \
+  X(int32_t, aoti_torch_delete_tensor_object, (torch_tensor))                                                 \
+  X(int32_t, torch_new_list_reserve_size, (size_t, void **))                                                  \
+  X(int32_t, torch_list_push_back, (void *, uint64_t))                                                        \
+  X(int32_t, torch_delete_list, (void *))                                                                     \
+  X(int32_t, torch_new_string_handle, (const char *, size_t, void **))                                        \
+  X(int32_t, torch_delete_string, (void *))                                                                   \
+  X(int32_t, torch_new_stable_ivalue, (uint64_t **))                                                          \
+  X(int32_t, torch_delete_stable_ivalue, (uint64_t *))                                                        \
+  X(int32_t, torch_call_dispatcher, (const char *, const char *, uint64_t *, uint64_t))
 
 struct torch_functions {
 #define X(ret, name, args) ret(*name) args;
@@ -48,11 +44,82 @@ extern struct torch_functions torch;
 /* Looks every function up in the loaded library at path; NULL, or what is missing. */
 const char *torch_load(const char *path);
 
-/* Handlers by number; NULL after the last. */
-struct torch_target {
-  const char *name;
-  void *handler;
+/* An op that may be called. The table of rows (gocore/ops) is the only source of these. */
+struct torch_op {
+  const char *row;      /* its name there: "sort.stable" */
+  const char *name;     /* torch's: "aten::sort" */
+  const char *overload; /* "stable" */
+  const char *out;      /* the overload that writes into given memory: "values_stable"; "" if none is called */
+  const char *args;     /* the kinds of the arguments, see TORCH_KINDS */
+  const char *check;    /* what torch takes on trust and is looked at before: the name of a check, see checks.c; "" for none */
+  int results;
 };
-extern const struct torch_target torch_targets[];
+
+/* Kinds of arguments in torch_op.args, one letter each, followed by '?' where None may be given: T Tensor, i int, b bool,
+ * d float, s str, y ScalarType, I int[], B bool[], D float[], L Tensor[], O Tensor?[], n any other, always None. */
+
+/* First words of encoded arguments, kind | count << 8: those of ir.Kind (gocore/ir/args.go) that a call has, and one that is
+ * only known here. */
+enum {
+  WORD_NULL = 0,
+  WORD_TENSOR = 1,  /* the next operand */
+  WORD_CONST = 7,   /* value */
+  WORD_CONSTF = 8,  /* IEEE bits */
+  WORD_INTS = 9,    /* count values */
+  WORD_FLOATS = 10, /* count values, IEEE bits */
+  WORD_TENSORS = 11, /* count words: 1 the next operand, 0 None */
+  WORD_TEXT = 13,    /* count bytes, padded to words */
+  WORD_TYPE = 14,    /* a c10::ScalarType */
+  WORD_RESULT = 32   /* memory like that of result count, whose values do not matter */
+};
+
+/* An array in memory that the caller keeps during a call. */
+struct torch_array {
+  void *data;
+  const int64_t *dims;
+  const int64_t *strides; /* in elements; NULL: dense, the last dimension varying fastest */
+  int32_t rank;
+  int32_t type; /* a c10::ScalarType */
+};
+
+enum { TORCH_MOST = 16 /* operands, results and arguments of a call */, TORCH_MOST_RANK = 64 /* of torch's TensorIterator */ };
+
+struct torch_call {
+  const struct torch_op *op;
+  const int64_t *words; /* the arguments */
+  int64_t word_count;
+  const struct torch_array *in, *out;
+  int64_t in_count, out_count;
+  const int64_t *which; /* which of the op's results each of out is; NULL: the first ones */
+  char message[1024];   /* what went wrong */
+};
+
+/* The op of a row's name; NULL if none is registered. */
+const struct torch_op *torch_find(const char *row, size_t length);
+
+/* Makes an op known; the strings are kept. NULL, or why not. */
+const char *torch_register(struct torch_op op);
+
+/* The numbers of an argument; none for any other kind. The call has been checked. */
+struct torch_list {
+  const int64_t *items;
+  int64_t count;
+};
+struct torch_list torch_argument(const struct torch_call *call, int place);
+
+/* Sets the message; gives false. */
+__attribute__((format(printf, 2, 3))) bool torch_refuse(struct torch_call *call, const char *format, ...);
+
+/* Whether values and sizes that the op's kernel takes on trust are what it takes them for; false with the message set. */
+bool torch_trusts(struct torch_call *call);
+
+/* Runs a call in this thread; false if it failed, and message says why. */
+bool torch_run(struct torch_call *call);
+
+/* Runs a call in the thread that is kept for torch's kernels, and waits for it. */
+bool torch_run_apart(struct torch_call *call);
+
+/* The handler of XLA's typed custom calls; see handler.c. */
+extern void *const torch_handler;
 
 #endif

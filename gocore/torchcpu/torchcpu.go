@@ -1,11 +1,12 @@
 // Package torchcpu lets compiled programs call torch's own CPU kernels.
 //
-// XLA:CPU is behind torch's oneDNN kernels on convolutions and on the gradient of max pooling (see
-// docs/performance.md). On the CPU device the lowering of these ops is a custom call, whose handler is a
-// function of this package: it wraps the operands in tensors without a copy and calls the kernel of the
-// libtorch_cpu that the process has loaded. The rest of the program stays XLA's.
+// For many ops XLA:CPU is behind torch's kernels (see docs/performance.md). On the CPU device their lowering is a custom
+// call, whose handler is this package's: it wraps operands and results in tensors without a copy, and calls the op of the
+// libtorch_cpu that the process has loaded. The rest of the program stays XLA's. Which ops may be called, and with which
+// arguments, the table of rows says (package ops).
 //
-// The package imports pjrt.
+// call.c runs an op on arrays in memory and knows nothing of XLA, checks.c holds what torch takes on trust; thread.c is the thread in which that is done; handler.c
+// is XLA's way to it. The package imports ops and pjrt.
 package torchcpu
 
 /*
@@ -13,8 +14,6 @@ package torchcpu
 #cgo LDFLAGS: -ldl -lpthread
 #include <stdlib.h>
 #include "torch.h"
-
-static const struct torch_target *target(int i) { return &torch_targets[i]; }
 */
 import "C"
 
@@ -22,6 +21,7 @@ import (
 	"fmt"
 	"unsafe"
 
+	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
 	"github.com/torch-go-xla/torch-go-xla/pjrt"
 )
 
@@ -37,13 +37,12 @@ func Register(plugin *pjrt.Plugin, path string) error {
 	if missing := C.torch_load(text); missing != nil {
 		return fmt.Errorf("torchcpu: %s is not loaded, or has no such function", C.GoString(missing))
 	}
-	for i := 0; ; i++ {
-		t := C.target(C.int(i))
-		if t.name == nil {
-			return nil
-		}
-		if err := plugin.RegisterHandler(C.GoString(t.name), Platform, unsafe.Pointer(t.handler)); err != nil {
-			return err
+	for _, op := range ops.TorchOps() {
+		entry := C.struct_torch_op{row: C.CString(op.Row), name: C.CString(op.Name), overload: C.CString(op.Overload), out: C.CString(op.Out),
+			args: C.CString(op.Args), check: C.CString(op.Check), results: C.int(op.Results)}
+		if refused := C.torch_register(entry); refused != nil {
+			return fmt.Errorf("torchcpu: %s cannot be called", C.GoString(refused))
 		}
 	}
+	return plugin.RegisterHandler(ops.TorchTarget, Platform, unsafe.Pointer(C.torch_handler))
 }

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
-
-from .._vocabulary import ERROR_CLASSES
-
 
 class XlaError(RuntimeError):
     """The device or its compiler failed."""
@@ -32,6 +28,19 @@ class ForkedProcessError(RuntimeError):
 
 
 # By number; a number without a class is a RuntimeError.
-BY_KIND: tuple[type[BaseException], ...] = tuple(
-    globals()[name] if name in globals() else getattr(builtins, name) for name in ERROR_CLASSES
+BY_KIND: tuple[type[BaseException], ...] = (
+    RuntimeError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    IndexError,
+    NotLoweredError,
+    XlaError,
+    OutOfMemoryError,
+    CompileError,
+    DonatedBufferError,
+    ForkedProcessError,
+    MemoryError,
+    NotImplementedError,
+    KeyboardInterrupt,
 )

@@ -1,0 +1,205 @@
+package ops
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
+	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
+	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
+)
+
+// Kernel says that torch's own CPU kernel can compute a row, and how. The kernel is that of torch's op of the row's
+// name and schema, called with the node's own arguments, where nothing else is stated.
+type Kernel struct {
+	// Op is the name and schema of another op of torch that computes the row. Arguments past the row's are false or None.
+	Op string
+	// Out is the op's overload that writes into given memory; "" where torch has none that saves a copy.
+	Out string
+	// When tells where torch's kernel is the faster one; nil for everywhere. What it rests on is in docs/op_kernels.md.
+	When func(l *Lowering) bool
+	// Asked tells which of the results are computed; nil for all. The others have no elements.
+	Asked func(l *Lowering) []bool
+	// Like gives for arguments of which the kernel looks at the shape alone the result that has this shape.
+	Like map[int]int
+	// Check names what package torchcpu looks at before the kernel, which takes it on trust; "" for nothing.
+	Check string
+}
+
+// TorchOp is an op of torch that programs may call, as package torchcpu takes it.
+type TorchOp struct {
+	Row, Name, Overload, Out, Args, Check string
+	Results                               int
+}
+
+// TorchTarget is the name of the custom call that runs an op of torch.
+const TorchTarget = "torch_op"
+
+// TorchOps are the rows that have a kernel.
+func TorchOps() (list []TorchOp) {
+	for i := range Table {
+		if Table[i].Torch != nil {
+			list = append(list, Table[i].torchOp())
+		}
+	}
+	return list
+}
+
+func (r *Row) torchOp() TorchOp {
+	name, schema := r.Name, r.Schema
+	if op := r.Torch.Op; op != "" {
+		cut := strings.IndexByte(op, '(')
+		name, schema = op[:cut], op[cut:]
+	}
+	args, results := argKinds(schema)
+	name, overload, _ := strings.Cut(name, ".")
+	return TorchOp{r.Name, "aten::" + name, overload, r.Torch.Out, args, r.Torch.Check, results}
+}
+
+// argKinds are the arguments of a schema in the letters of torchcpu's torch_op.args, and the number of results.
+func argKinds(schema string) (kinds string, results int) {
+	args, returns, _ := strings.Cut(schema, ") -> ")
+	var b strings.Builder
+	for _, arg := range strings.Split(strings.TrimPrefix(args, "("), ", ") {
+		kind, _, ok := strings.Cut(arg, " ")
+		if !ok {
+			continue // "*", or nothing
+		}
+		b.WriteString(argKind(kind))
+	}
+	return b.String(), strings.Count(returns, "Tensor")
+}
+
+// argKind is the letter of an argument's type, with a '?' for one that may be None.
+func argKind(kind string) string {
+	base, optional := strings.CutSuffix(kind, "?")
+	element, _, list := strings.Cut(base, "[")
+	letter := map[string]string{"Tensor": "T", "int": "i", "SymInt": "i", "bool": "b", "float": "d", "str": "s", "ScalarType": "y"}[element]
+	if list {
+		letter = map[string]string{"T": "L", "i": "I", "b": "B", "d": "D"}[letter]
+		if element == "Tensor?" {
+			letter = "O"
+		}
+	}
+	if letter == "" {
+		letter, optional = "n", true
+	}
+	if optional {
+		letter += "?"
+	}
+	return letter
+}
+
+// Lower emits the node that l is at: a call of torch's kernel where one may be called and is the faster, else by the row.
+func (l *Lowering) Lower(row *Row) {
+	if !l.callTorch(row) {
+		row.Lower(l)
+	}
+}
+
+// callTorch calls torch's kernel of the node's row, if the program may and it is worth it; see Kernel.
+func (l *Lowering) callTorch(row *Row) bool {
+	k := row.Torch
+	if k == nil || !l.TorchKernels || l.noElements() || k.When != nil && !k.When(l) {
+		return false
+	}
+	words, operands, ok := l.torchArgs(row)
+	results, which := l.torchResults(k)
+	if !ok || len(results) == 0 {
+		return false
+	}
+	if len(which) == l.outCount() {
+		which = nil
+	}
+	given := l.torchOp(row.Name, words, operands, results, which)
+	for i := range l.outCount() {
+		if which != nil && !slices.Contains(which, int64(i)) {
+			l.Return(l.omitted(i))
+			continue
+		}
+		l.Return(given[0])
+		given = given[1:]
+	}
+	return true
+}
+
+// torchOp is a call of torch's kernel of a row; which tells which of the op's results it has, nil for all.
+func (l *Lowering) torchOp(row string, words []int64, operands []value, results []*shape.Shape, which []int64) []value {
+	config := []stablehlo.Attr{stablehlo.StringAttr("op", row), stablehlo.Int64sAttr("args", words)}
+	if which != nil {
+		config = append(config, stablehlo.Int64sAttr("results", which))
+	}
+	return l.B.CustomCall(TorchTarget, operands, results, stablehlo.CustomCallOptions{APIVersion: 4, Config: config})
+}
+
+// noElements tells that there is nothing to compute, or nothing to compute it from.
+func (l *Lowering) noElements() bool {
+	for _, id := range l.Graph.In(l.Node) {
+		if id != ir.None && l.Graph.Shape(id).Numel() == 0 {
+			return true
+		}
+	}
+	for i := range l.outCount() {
+		if l.Out(i).Numel() > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (l *Lowering) outCount() int { return int(l.Graph.At(l.Node).Results) }
+
+// torchResults are the results that a call has, and which of the op's they are.
+func (l *Lowering) torchResults(k *Kernel) (results []*shape.Shape, which []int64) {
+	var asked []bool
+	if k.Asked != nil {
+		asked = k.Asked(l)
+	}
+	for i := range l.outCount() {
+		if asked == nil || asked[i] {
+			results, which = append(results, l.Out(i)), append(which, int64(i))
+		}
+	}
+	return results, which
+}
+
+// wordResult is the first word of an argument that is like a result; see torchcpu's torch.h.
+const wordResult ir.Kind = 32
+
+// torchArgs are the node's arguments as a call encodes them; false if the kernel cannot take them.
+func (l *Lowering) torchArgs(row *Row) (words []int64, operands []value, ok bool) {
+	kinds := row.torchOp().Args
+	for i := 0; kinds != ""; i++ {
+		kind, optional := kinds[0], strings.HasPrefix(kinds[1:], "?")
+		kinds = strings.TrimPrefix(kinds[1:], "?")
+		k := l.Kind(i)
+		like, isLike := row.Torch.Like[i]
+		switch {
+		case isLike:
+			words = append(words, ir.Tag(wordResult, like))
+		case k == ir.KNull && optional:
+			words = append(words, ir.Tag(ir.KNull, 0))
+		case k == ir.KNull && kind == 'b' && i >= l.Len():
+			words = append(words, ir.Tag(ir.KConst, 0), 0)
+		case kind == 'T' && (k == ir.KTensor || k == ir.KHostZero):
+			words, operands = append(words, ir.Tag(ir.KTensor, 0)), append(operands, l.In(i))
+		case strings.IndexByte(argWords[kind], byte(k)) >= 0:
+			words = append(words, l.Words(i)...)
+		default:
+			return nil, nil, false
+		}
+	}
+	return words, operands, true
+}
+
+// argWords are the kinds of encoded arguments that the arguments of a letter may have, apart from None and tensors.
+var argWords = map[byte]string{'i': kindsOf(ir.KConst), 'b': kindsOf(ir.KConst), 'd': kindsOf(ir.KConst, ir.KConstF), 's': kindsOf(ir.KText),
+	'y': kindsOf(ir.KType), 'I': kindsOf(ir.KInts, ir.KConst), 'B': kindsOf(ir.KInts), 'D': kindsOf(ir.KFloats)}
+
+func kindsOf(kinds ...ir.Kind) string {
+	b := make([]byte, len(kinds))
+	for i, k := range kinds {
+		b[i] = byte(k)
+	}
+	return string(b)
+}
