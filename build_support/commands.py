@@ -1,4 +1,4 @@
-"""The setuptools commands that build the native parts of the package."""
+"""The setuptools commands that build the native part of the package, the Go library."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from setuptools.command.build import build as _build
 from setuptools.command.build_ext import build_ext as _build_ext
 
 from . import pipeline
-from .toolchain import BuildError
+from .toolchain import BuildError, toolchain
 
 
 class build(_build):
@@ -21,12 +21,12 @@ class build(_build):
 
 
 class build_ext(_build_ext):
-    """Builds the Go library and the CPU plugin in place of compiling C extensions."""
+    """Builds the Go library in place of compiling C extensions."""
 
     def run(self) -> None:
         destination = pipeline.SOURCE_TREE if self.inplace else Path(self.build_lib)
         try:
-            pipeline.build(destination)
+            pipeline.build_go(toolchain(), destination)
         except BuildError as error:
             raise SystemExit(f"torch-go-xla: {error}") from None
 

@@ -1,4 +1,4 @@
-"""The Pythons of this machine that others' clients are tested with."""
+"""The Pythons of this machine that packages are built and tested with."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+# The Pythons that wheels are made for.
+SUPPORTED = ("3.11", "3.12", "3.13", "3.14")
 
 # The Pythons that the newest JAX is published for, the newest first.
 NEWEST = ("3.13", "3.12")
 
 
 def _candidates(version: str) -> Iterator[str]:
-    """Yield the commands that may be this version's: those on the PATH, then pyenv's."""
+    """Yield the commands that may be this version's: this one, those on the PATH, then pyenv's."""
+    if sys.version_info[:2] == tuple(map(int, version.split("."))):
+        yield sys.executable
     on_path = shutil.which(f"python{version}")
     if on_path:
         yield on_path
@@ -29,13 +34,21 @@ def _runs(command: str, version: str) -> bool:
     return done.returncode == 0 and done.stdout.strip() == version
 
 
+def pythons(versions: Sequence[str]) -> dict[str, str]:
+    """Return, by version, the command of each of these Pythons that the machine has."""
+    found = {}
+    for version in versions:
+        command = next((c for c in _candidates(version) if _runs(c, version)), None)
+        if command:
+            found[version] = command
+    return found
+
+
 def client_pythons() -> dict[str, str]:
     """Return, by version, the command of this Python and that of the newest in NEWEST that the machine has."""
     major, minor = sys.version_info[:2]
     found = {f"{major}.{minor}": sys.executable}
-    for version in NEWEST:
-        command = next((c for c in _candidates(version) if _runs(c, version)), None)
-        if command:
-            found.setdefault(version, command)
-            break
+    for version, command in pythons(NEWEST).items():
+        found.setdefault(version, command)
+        break
     return found

@@ -1,4 +1,4 @@
-"""Builds everything and puts it in place."""
+"""Builds the native parts and puts them in place."""
 
 from __future__ import annotations
 
@@ -25,11 +25,8 @@ def version() -> str:
 
 
 def products() -> list[Path]:
-    """Return what `build` writes, relative to the directory that holds the package."""
-    out = [PACKAGE / "_go" / name for name in (surface.library_name(), *surface.modules())]
-    if plugin.wanted():
-        out.append(PACKAGE / "_lib" / plugin.LIBRARY)
-    return out
+    """Return what `build_go` writes, relative to the directory that holds the package."""
+    return [PACKAGE / "_go" / name for name in (surface.library_name(), *surface.modules())]
 
 
 def _install(files: Sequence[Path], directory: Path) -> None:
@@ -47,13 +44,23 @@ def build_go(tools: Toolchain, destination: Path = SOURCE_TREE) -> None:
         _install(surface.build(tools, version()), destination / PACKAGE / "_go")
 
 
-def build(destination: Path = SOURCE_TREE) -> None:
-    """Build the libraries and copy them into the package under destination.
+def _link(files: Sequence[Path], directory: Path) -> None:
+    """Make links in a directory that lead to files by relative paths, each in one step."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        fresh = directory / f".{file.name}.new"
+        fresh.unlink(missing_ok=True)
+        fresh.symlink_to(os.path.relpath(file, directory))
+        os.replace(fresh, directory / file.name)
 
-    Each has a lock of its own: who waits for the plugin has the new Go library.
+
+def build() -> None:
+    """Build the Go library and the CPU plugin into the source tree.
+
+    Each has a lock of its own: who waits for the plugin has the new Go library. The plugin's libraries,
+    634 MB, are linked to, not copied.
     """
     tools = toolchain()
-    build_go(tools, destination)
-    if plugin.wanted():
-        with exclusive(BUILD / "lock-xlacpu"):
-            _install(plugin.build(tools), destination / PACKAGE / "_lib")
+    build_go(tools)
+    with exclusive(BUILD / "lock-xlacpu"):
+        _link(plugin.build(tools), SOURCE_TREE / PACKAGE / "_lib")

@@ -1,7 +1,8 @@
 """Builds the XLA:CPU plugin of ``pjrt/xlacpu`` against the installed tensorflow-cpu.
 
-The plugin uses XLA's C++ API, whose layouts change from release to release, so
-the one version that pyproject.toml names is required, at build and at run time.
+The plugin uses XLA's C++ API, whose layouts change from release to release. The
+one version that its pyproject.toml names is required to build it. At run time
+the plugin has copies of that version's libraries beside it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import importlib.util
 import os
 import re
 import shutil
+import sys
 import tomllib
 from pathlib import Path
 
@@ -20,22 +22,18 @@ from .toolchain import BuildError, Toolchain
 
 SOURCE = ROOT / "pjrt" / "xlacpu"
 LIBRARY = "libpjrt_xla_cpu.so"
-SWITCH = "TORCH_GO_XLA_CPU_PLUGIN"  # 0 leaves the plugin out
+BESIDE = tuple(f"libpjrt_xla_cpu_{part}.so" for part in ("impl", "cc", "framework"))  # what it needs beside itself
+_BUILD_FILES = ("Makefile", "private_library.py")
 _COMPILER_MEMORY = 2 << 30  # bytes that one compile of XLA's headers may take
 
 
-def wanted() -> bool:
-    """Tell whether the environment asks for the plugin; it does unless it says 0."""
-    return os.environ.get(SWITCH, "1") != "0"
-
-
 def requirement() -> str:
-    """Return the requirement on tensorflow-cpu, as the project's run-time dependencies state it."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    for text in project["dependencies"]:
+    """Return the requirement on tensorflow-cpu, as the plugin's build requirements state it."""
+    file = SOURCE / "pyproject.toml"
+    for text in tomllib.loads(file.read_text())["build-system"]["requires"]:
         if text.startswith("tensorflow-cpu"):
             return str(text)
-    raise BuildError("pyproject.toml does not name tensorflow-cpu among the dependencies")
+    raise BuildError(f"{file} does not name tensorflow-cpu among the build requirements")
 
 
 def tensorflow() -> Path:
@@ -44,7 +42,7 @@ def tensorflow() -> Path:
     spec = importlib.util.find_spec("tensorflow")
     places = list(spec.submodule_search_locations or []) if spec else []
     if not places:
-        raise BuildError(f"the CPU plugin needs {requirement()}, which is not installed ({SWITCH}=0 leaves it out)")
+        raise BuildError(f"the CPU plugin needs {requirement()}, which is not installed")
     try:
         version = importlib.metadata.version("tensorflow-cpu")
     except importlib.metadata.PackageNotFoundError:
@@ -66,14 +64,12 @@ def test_environment() -> list[str]:
     out = BUILD / "xlacpu"
     if not (out / LIBRARY).is_file():
         return []
-    libraries = ("libtensorflow_framework.so.2", "libtensorflow_cc.so.2")  # in the order of loading
-    preload = os.pathsep.join(str(out / "tensorflow" / name) for name in libraries)
     header = out / "tensorflow" / "include" / "xla" / "pjrt" / "c" / "pjrt_c_api.h"
-    return [f"TGX_XLA_CPU_PLUGIN={out / LIBRARY}", f"TGX_XLA_CPU_PRELOAD={preload}", f"TGX_PJRT_HEADER={header}"]
+    return [f"TGX_XLA_CPU_PLUGIN={out / LIBRARY}", f"TGX_PJRT_HEADER={header}"]
 
 
 def build(tools: Toolchain) -> list[Path]:
-    """Build the plugin, unless its sources, flags, compiler and tensorflow-cpu are those of the last build."""
+    """Build the plugin's libraries, unless sources, flags, compiler and tensorflow-cpu are the last build's."""
     package = tensorflow()
     if not (SOURCE / "Makefile").is_file():
         raise BuildError(f"{SOURCE} has no Makefile")
@@ -82,10 +78,10 @@ def build(tools: Toolchain) -> list[Path]:
     compiler = tools.go_env("CXX")
     flags = [os.environ.get(name, "") for name in ("CXXFLAGS", "CPPFLAGS", "LDFLAGS")]
     tools_state = digest([], compiler, tools.run(*compiler.split(), "--version"), requirement(), *flags)
-    found = [p for p in SOURCE.rglob("*") if p.suffix in (".cc", ".h", ".map") or p.name == "Makefile"]
+    found = [p for p in SOURCE.rglob("*") if p.suffix in (".c", ".cc", ".h", ".map") or p.name in _BUILD_FILES]
     sources = [p for p in found if "tests" not in p.relative_to(SOURCE).parts]
     state = digest(sources, tools_state)
-    library, stamp, settings = out / LIBRARY, out / "stamp", out / "settings"
+    libraries, stamp, settings = [out / name for name in (LIBRARY, *BESIDE)], out / "stamp", out / "settings"
     if not fresh(settings, tools_state, []):  # objects of another compiler or other flags
         shutil.rmtree(out)
         out.mkdir()
@@ -94,11 +90,13 @@ def build(tools: Toolchain) -> list[Path]:
     link = out / "tensorflow"
     link.unlink(missing_ok=True)
     link.symlink_to(package)
-    if fresh(stamp, state, [library]):
-        return [library]
+    if fresh(stamp, state, libraries):
+        return libraries
     print("torch-go-xla: compiling the XLA:CPU plugin (minutes, the first time)", flush=True)
-    tools.run("make", f"-j{_jobs()}", "-C", SOURCE, f"TF={link}", f"OUT={out}", f"CXX={compiler}", show=True)
-    if not library.is_file():
-        raise BuildError(f"make in {SOURCE} did not write {library}")
+    settings_of_make = (f"TF={link}", f"OUT={out}", f"CXX={compiler}", f"PYTHON={sys.executable}")
+    tools.run("make", f"-j{_jobs()}", "-C", SOURCE, *settings_of_make, show=True)
+    missing = [str(p) for p in libraries if not p.is_file()]
+    if missing:
+        raise BuildError(f"make in {SOURCE} did not write {', '.join(missing)}")
     stamp.write_text(state)
-    return [library]
+    return libraries

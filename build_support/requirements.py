@@ -9,11 +9,14 @@ from .toolchain import GO_PACKAGE, find_go
 
 
 def native_requirements() -> list[str]:
-    """Return the requirements that depend on the machine and the environment."""
-    out = [] if find_go() else [GO_PACKAGE]
-    if plugin.wanted():
-        out.append(plugin.requirement())
-    return out
+    """Return the requirements of the Go library that depend on the machine."""
+    return [] if find_go() else [GO_PACKAGE]
+
+
+def package_build_requirements() -> list[str]:
+    """Return what a wheel of torch-go-xla needs to be built, without its CPU plugin."""
+    system = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]
+    return [*system["requires"], *native_requirements()]
 
 
 def extra_requirements(*extras: str) -> list[str]:
@@ -23,6 +26,5 @@ def extra_requirements(*extras: str) -> list[str]:
 
 
 def all_requirements() -> list[str]:
-    """Return every build requirement, for installs without build isolation."""
-    system = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]
-    return [*system["requires"], *native_requirements()]
+    """Return every build requirement, the CPU plugin's too, for builds without isolation."""
+    return [*package_build_requirements(), plugin.requirement()]

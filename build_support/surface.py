@@ -12,13 +12,14 @@ Steps 1 to 3 depend on bindings/ alone and are skipped while that is unchanged.
 
 from __future__ import annotations
 
+import platform
 import re
 import shutil
 import sys
 import sysconfig
 from pathlib import Path
 
-from . import BUILD, ROOT, harden
+from . import BUILD, ROOT, harden, old_glibc
 from .stamps import digest, fresh
 from .toolchain import BuildError, Toolchain
 
@@ -90,6 +91,10 @@ def build(tools: Toolchain, version: str, package: Path = PACKAGE, work: Path | 
     module = tools.run(tools.go, "list", "-m").strip()
     variable = f"{module}/{package.relative_to(ROOT)}.version"
     library = work / library_name()
+    if platform.machine() == "x86_64":
+        old = work / "old_glibc"
+        old_glibc.stubs(tools, old)
+        tools = old_glibc.linked(tools, old)
     tools.run(
         tools.go, "build", "-buildvcs=false", "-trimpath", "-buildmode=c-shared", f"-tags={TAGS}",
         f"-ldflags=-s -w -X {variable}={version}", "-o", library, ".", cwd=work,

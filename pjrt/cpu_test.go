@@ -2,25 +2,18 @@ package pjrt
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"unsafe"
 )
 
-// realPlugin loads the XLA:CPU plugin that TGX_XLA_CPU_PLUGIN names, and first
-// the libraries in TGX_XLA_CPU_PRELOAD (separated by colons).
+// realPlugin loads the XLA:CPU plugin that TGX_XLA_CPU_PLUGIN names.
 func realPlugin(t testing.TB) *Plugin {
 	t.Helper()
 	path := os.Getenv("TGX_XLA_CPU_PLUGIN")
 	if path == "" {
 		t.Skip("TGX_XLA_CPU_PLUGIN does not name a CPU plugin to test with")
-	}
-	for _, library := range filepath.SplitList(os.Getenv("TGX_XLA_CPU_PRELOAD")) {
-		if err := Preload(library); err != nil {
-			t.Fatal(err)
-		}
 	}
 	plugin, err := Load(path)
 	if err != nil {

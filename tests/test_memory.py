@@ -219,7 +219,7 @@ torch_go_xla.sync(wait=True)
 maps = re.split("^(?=[0-9a-f]+-)", open("/proc/self/smaps").read(), flags=re.M)
 resident = sum(
     int(re.search("Rss: *([0-9]+)", m)[1]) - int(re.search("Anonymous: *([0-9]+)", m)[1])
-    for m in maps if "libtensorflow_cc" in m
+    for m in maps if "libpjrt_xla_cpu_cc" in m
 )
 print(met.metric_data("CompileTime")[1] // 1_000_000, resident)
 """

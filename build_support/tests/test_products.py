@@ -1,21 +1,21 @@
-"""What a wheel carries, and what building one needs."""
+"""What the two wheels carry, and what building them needs."""
 
 from pathlib import Path
 
-from build_support import backend, pipeline, plugin
-
-PLUGIN = Path("torch_go_xla", "_lib", "libpjrt_xla_cpu.so")
+from build_support import backend, pipeline, plugin, requirements
 
 
-def test_a_wheel_carries_the_plugin_prebuilt(monkeypatch):
-    monkeypatch.delenv(plugin.SWITCH, raising=False)
-    assert PLUGIN in pipeline.products()
-    # Of the one release whose layouts it is compiled for, at build as at run time.
-    assert plugin.requirement() in backend.get_requires_for_build_wheel()
+def test_the_plugin_is_a_wheel_of_its_own():
+    assert not [p for p in pipeline.products() if "_go" not in p.parts]
+    assert not [r for r in backend.get_requires_for_build_wheel() if "tensorflow" in r]
+
+
+def test_the_source_tree_needs_the_release_of_tensorflow_that_the_plugin_names():
     assert plugin.requirement().startswith("tensorflow-cpu==")
+    assert plugin.requirement() in requirements.all_requirements()
 
 
-def test_the_plugin_can_be_left_out(monkeypatch):
-    monkeypatch.setenv(plugin.SWITCH, "0")
-    assert PLUGIN not in pipeline.products()
-    assert plugin.requirement() not in backend.get_requires_for_build_wheel()
+def test_the_source_tree_has_the_plugin_and_what_it_needs_beside_it():
+    folder = Path(pipeline.SOURCE_TREE, pipeline.PACKAGE, "_lib")
+    assert {p.name for p in folder.iterdir()} == {plugin.LIBRARY, *plugin.BESIDE}
+    assert all(p.resolve().is_file() for p in folder.iterdir())

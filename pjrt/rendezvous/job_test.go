@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,11 +59,6 @@ func run(role func(*member) error) error {
 		return err
 	}
 	defer store.Close()
-	for _, library := range filepath.SplitList(os.Getenv("TGX_XLA_CPU_PRELOAD")) {
-		if err := pjrt.Preload(library); err != nil {
-			return err
-		}
-	}
 	plugin, err := pjrt.Load(pluginPath())
 	if err != nil {
 		return err

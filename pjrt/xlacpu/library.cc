@@ -3,10 +3,10 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -36,19 +36,20 @@ namespace {
 
 constexpr std::string_view kVersion = "2.21.0";
 constexpr std::string_view kRequirement =
-    "the plugin needs the libraries of tensorflow-cpu 2.21.0 for x86-64";
+    "the plugin needs its copies of the libraries of tensorflow-cpu 2.21.0";
 
-// The libraries are the same in that release's wheels for every Python. To move
-// to another release, build against it and take the numbers from the error.
+// The copies are those that private_library.py makes of that release's
+// libraries, which are the same in its wheels for every Python. To move to
+// another release, build against it and take the numbers from the error.
 struct Record {
   std::string_view name;
   int64_t file_size;
   uint64_t fingerprint;  // of what Fingerprint reads
 };
-constexpr Record kXla = {"libtensorflow_cc.so.2", 788086608,
-                         0x34007612140192c6};
-constexpr Record kFramework = {"libtensorflow_framework.so.2", 65222328,
-                               0xd406722ca4eef77a};
+constexpr Record kXla = {"libpjrt_xla_cpu_cc.so", 583059544,
+                         0x5df2b34a89384646};
+constexpr Record kFramework = {"libpjrt_xla_cpu_framework.so", 51371616,
+                               0x6ad429c245641092};
 
 constexpr uintptr_t kPage = 4096;
 
@@ -109,14 +110,15 @@ absl::Status CheckFile(const Record& record, const void* symbol) {
         absl::StrCat(kRequirement, "; the file that ", record.name,
                      " was loaded from is not known to the dynamic linker"));
   }
-  struct stat file {};
-  if (stat(info.dli_fname, &file) != 0) {
+  std::ifstream file(info.dli_fname, std::ios::binary | std::ios::ate);
+  const int64_t size = file.tellg();
+  if (size < 0) {
     return absl::FailedPreconditionError(absl::StrCat(
         kRequirement, "; ", info.dli_fname, " cannot be read any more"));
   }
-  if (file.st_size != record.file_size) {
+  if (size != record.file_size) {
     return absl::FailedPreconditionError(absl::StrCat(
-        kRequirement, "; ", info.dli_fname, " has ", file.st_size,
+        kRequirement, "; ", info.dli_fname, " has ", size,
         " bytes, ", record.name, " of that release has ", record.file_size));
   }
   const uint64_t fingerprint = Fingerprint(info.dli_fbase);

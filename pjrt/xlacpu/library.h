@@ -9,13 +9,12 @@
 
 namespace xlacpu {
 
-// The plugin calls C++ classes of libtensorflow_cc.so.2 and
-// libtensorflow_framework.so.2, whose layouts hold for one build alone. Another
-// release usually lacks a symbol and does not load; one that has them all, or a
-// TensorFlow that was in the process before (the dynamic linker takes what it
-// has under a SONAME), would corrupt memory. FAILED_PRECONDITION says which file
-// was found and in what it differs from the one recorded here. The answer is
-// found once, and kept.
+// The plugin calls C++ classes of two libraries that lie beside it, copies of
+// those of one release of TensorFlow. Class layouts hold for that build only. The
+// copies of another build usually lack a symbol and do not load; with all
+// symbols they would corrupt memory, as would a TensorFlow that was loaded with
+// RTLD_GLOBAL before. FAILED_PRECONDITION says which file was found and in what
+// it differs from the one recorded here. The answer is found once, and kept.
 absl::Status CheckLibraries();
 
 // Lets go of the pages of the two libraries that are only read. Most of them

@@ -57,19 +57,17 @@ class DevicePlugin:
 
 
 class CpuPlugin(DevicePlugin):
-    """XLA:CPU, built from this package's sources on the library of tensorflow-cpu."""
+    """XLA:CPU, by the plugin of the package pjrt-xla-cpu, or the one that a build of the source tree has made."""
 
     def library_path(self) -> str:
-        path = Path(__file__).parent / "_lib" / "libpjrt_xla_cpu.so"
+        name = "libpjrt_xla_cpu.so"
+        in_tree = Path(__file__).parent / "_lib" / name
+        if in_tree.exists():
+            return str(in_tree)
+        path = _package_directory("pjrt_xla_cpu", "pjrt-xla-cpu", "CPU") / name
         if not path.exists():
-            raise RuntimeError(
-                f"the CPU plugin is not there: {path} is missing. Reinstall torch-go-xla with g++ and make on the PATH."
-            )
+            raise RuntimeError(f"the CPU plugin is not there: {path} is missing. Reinstall pjrt-xla-cpu.")
         return str(path)
-
-    def preload(self) -> list[str]:
-        root = _package_directory("tensorflow", "tensorflow-cpu==2.21.0", "CPU")
-        return [str(root / name) for name in ("libtensorflow_framework.so.2", "libtensorflow_cc.so.2")]
 
     def client_create_options(self) -> Mapping[str, OptionValue]:
         huge = is_on(os.environ.get("TORCH_GO_XLA_HUGE_PAGES", "1"))
@@ -189,6 +187,11 @@ def _serves(plugin: DevicePlugin, library: str) -> bool:
         return False
 
 
+def known() -> list[str]:
+    """Return the device names for which a plugin is built in, registered, or stated by an installed package."""
+    return sorted({*_plugins, *_entry_points(), *_jax_plugins()})
+
+
 def find_plugin(name: str) -> DevicePlugin:
     """Return the plugin of a device name; ValueError lists the known names."""
     key = name.upper()
@@ -206,9 +209,9 @@ def find_plugin(name: str) -> DevicePlugin:
     if override:
         return plugin if plugin is not None and _serves(plugin, override) else _LibraryPlugin(override)
     if plugin is None:
-        known = ", ".join(sorted({*_plugins, *_entry_points(), *_jax_plugins()}))
+        names = ", ".join(known())
         raise ValueError(
-            f"PJRT_DEVICE={name!r}: no plugin of that name; known are {known}. PJRT_LIBRARY_PATH names a library."
+            f"PJRT_DEVICE={name!r}: no plugin of that name; known are {names}. PJRT_LIBRARY_PATH names a library."
         )
     return plugin
 

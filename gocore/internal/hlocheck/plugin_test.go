@@ -2,7 +2,6 @@ package hlocheck
 
 import (
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"unsafe"
@@ -11,11 +10,6 @@ import (
 )
 
 var open = sync.OnceValues(func() (*pjrt.Client, error) {
-	for _, library := range filepath.SplitList(os.Getenv("TGX_XLA_CPU_PRELOAD")) {
-		if err := pjrt.Preload(library); err != nil {
-			return nil, err
-		}
-	}
 	plugin, err := pjrt.Load(os.Getenv("TGX_XLA_CPU_PLUGIN"))
 	if err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ int64_t ResidentOfLibrary() {
   while (std::getline(maps, line)) {
     std::istringstream fields(line);
     fields >> word;
-    if (word.back() != ':') ours = line.find("libtensorflow_cc") != line.npos;
+    if (word.back() != ':') ours = line.find("libpjrt_xla_cpu_cc") != line.npos;
     if (!ours || !(fields >> number)) continue;
     if (word == "Rss:") resident += number;
     if (word == "Anonymous:") resident -= number;

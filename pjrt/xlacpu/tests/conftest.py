@@ -1,4 +1,4 @@
-"""Where the tests find the plugin, TensorFlow's libraries and JAX.
+"""Where the tests find the plugin, TensorFlow's headers and JAX.
 
 Environment:
   XLACPU_PLUGIN       the library under test (build/xlacpu/libpjrt_xla_cpu.so)
@@ -29,7 +29,7 @@ def package_folder(name):
 
 @pytest.fixture(scope="session")
 def tensorflow():
-    """The folder with libtensorflow_cc.so.2."""
+    """The folder with the headers."""
     given = os.environ.get("XLACPU_TENSORFLOW")
     folder = pathlib.Path(given) if given else package_folder("tensorflow")
     if folder is None or not (folder / "libtensorflow_cc.so.2").exists():

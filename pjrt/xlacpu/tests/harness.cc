@@ -10,7 +10,7 @@
 namespace harness {
 
 const PJRT_Api* api = nullptr;
-std::string tensorflow_folder, plugin_path;
+std::string plugin_path;
 
 namespace {
 
@@ -419,23 +419,19 @@ int main(int argc, char** argv) {
     for (const auto& c : Cases()) std::printf("%s\n", c.name);
     return 0;
   }
-  if (argc < 3) {
-    std::fprintf(stderr, "usage: %s TENSORFLOW-FOLDER PLUGIN [CASE...]\n",
-                 argv[0]);
+  if (argc < 2) {
+    std::fprintf(stderr, "usage: %s PLUGIN [CASE...]\n", argv[0]);
     return 2;
   }
-  tensorflow_folder = argv[1];
-  plugin_path = argv[2];
-  Open(tensorflow_folder + "/libtensorflow_framework.so.2");
-  Open(tensorflow_folder + "/libtensorflow_cc.so.2");
+  plugin_path = argv[1];
   library = Open(plugin_path);
   auto get = reinterpret_cast<const PJRT_Api* (*)()>(FindExport("GetPjrtApi"));
   if (get == nullptr) return 2;
   api = get();
   int failures = 0, runs = 0;
   for (const auto& c : Cases()) {
-    bool wanted = argc == 3 && !c.hidden;
-    for (int i = 3; i < argc; ++i) wanted |= std::strcmp(argv[i], c.name) == 0;
+    bool wanted = argc == 2 && !c.hidden;
+    for (int i = 2; i < argc; ++i) wanted |= std::strcmp(argv[i], c.name) == 0;
     if (!wanted) continue;
     ++runs;
     try {

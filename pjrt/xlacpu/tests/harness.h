@@ -38,8 +38,8 @@ struct Case {
   Case(const char* name, void (*run)(), bool hidden = false);
 };
 
-// The folder of TensorFlow and the plugin's path, as given to this process.
-extern std::string tensorflow_folder, plugin_path;
+// The plugin's path, as given to this process.
+extern std::string plugin_path;
 
 template <class A, class B>
 void ExpectEqual(const A& a, const B& b, const char* text, const char* file,

@@ -5,23 +5,18 @@
 The same program runs twice, with the plugin as JAX's only platform and on
 jaxlib's own CPU, and test_jax.py compares the two files. A feature is a function
 that returns arrays; NAME/i in the file is the i-th array of a feature, and
-NAME/error what it raised. XLACPU_PRELOAD names libraries to load first.
+NAME/error what it raised.
 """
 
-import ctypes
 import functools
-import os
 import sys
 
-for _library in filter(None, os.environ.get("XLACPU_PRELOAD", "").split(":")):
-    ctypes.CDLL(_library)
-
-import jax  # noqa: E402
-import jax.numpy as jnp  # noqa: E402
-import numpy as np  # noqa: E402
-from jax import lax  # noqa: E402
-from jax.sharding import Mesh, NamedSharding  # noqa: E402
-from jax.sharding import PartitionSpec as P  # noqa: E402
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
 
 try:
     from jax import shard_map

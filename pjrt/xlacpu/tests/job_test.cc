@@ -322,8 +322,8 @@ pid_t Start(const char* test, int node, const Store& store) {
   for (std::string& s : settings) environment.push_back(s.data());
   environment.push_back(nullptr);
   std::string self = "/proc/self/exe", name = test;
-  char* arguments[] = {self.data(), harness::tensorflow_folder.data(),
-                       harness::plugin_path.data(), name.data(), nullptr};
+  char* arguments[] = {self.data(), harness::plugin_path.data(), name.data(),
+                       nullptr};
   pid_t pid = 0;
   EXPECT_EQ(posix_spawn(&pid, fs::read_symlink(self).c_str(), nullptr, nullptr,
                         arguments, environment.data()),

@@ -1,9 +1,15 @@
 """The library as a file: what it exports, what it needs, what it refuses."""
 
+import re
+import shutil
 import subprocess
 import sys
 
 import pytest
+
+XLA_LIBRARIES = ("libpjrt_xla_cpu_cc.so", "libpjrt_xla_cpu_framework.so")
+FRAMEWORK = XLA_LIBRARIES[1]
+IMPLEMENTATION = "libpjrt_xla_cpu_impl.so"  # the plugin itself; the other one opens it
 
 
 def readelf(plugin, option):
@@ -11,18 +17,30 @@ def readelf(plugin, option):
     return done.stdout
 
 
-def test_exports_two_functions_alone(plugin):
-    done = subprocess.run(["nm", "-D", "--defined-only", plugin], capture_output=True, text=True, check=True)
+@pytest.mark.parametrize("name", ["libpjrt_xla_cpu.so", IMPLEMENTATION])
+def test_exports_two_functions_alone(plugin, name):
+    command = ["nm", "-D", "--defined-only", plugin.with_name(name)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     names = {line.split()[-1] for line in done.stdout.splitlines()}
     assert names == {"GetPjrtApi", "XlaCpuPlugin_Vet"}
 
 
-def test_names_no_place(plugin):
-    dynamic = readelf(plugin, "-dW")
-    assert "RPATH" not in dynamic and "RUNPATH" not in dynamic
-    needed = [line for line in dynamic.splitlines() if "(NEEDED)" in line]
-    assert any("libtensorflow_cc.so.2" in line for line in needed)
-    assert not any("/" in line.split("[")[-1] for line in needed)
+def test_finds_xlas_libraries_beside_itself_and_tensorflows_nowhere(plugin):
+    dynamic = readelf(plugin.with_name(IMPLEMENTATION), "-dW").splitlines()
+    (path,) = (line.split("[")[-1] for line in dynamic if "RPATH" in line or "RUNPATH" in line)
+    assert path == "$ORIGIN]"
+    needed = [line.split("[")[-1].rstrip("]") for line in dynamic if "(NEEDED)" in line]
+    assert set(XLA_LIBRARIES) < set(needed)
+    assert not any("/" in name or "tensorflow" in name for name in needed)
+
+
+@pytest.mark.parametrize("name", ["libpjrt_xla_cpu.so", IMPLEMENTATION, *XLA_LIBRARIES])
+def test_needs_no_newer_system_than_the_wheel_says(plugin, name):
+    """The symbol versions of manylinux_2_28: those of glibc 2.28 and of GCC 8's libraries."""
+    newest = {"GLIBC": (2, 28), "GLIBCXX": (3, 4, 25), "CXXABI": (1, 3, 11), "GCC": (7, 0, 0)}
+    found = re.findall(r"Name: (\w+?)_([\d.]+)\b", readelf(plugin.with_name(name), "-VW"))
+    assert "GLIBC" in {library for library, _ in found}
+    assert not [(v, n) for v, n in found if tuple(map(int, n.split("."))) > newest[v]]
 
 
 def run_python(code, *arguments, env):
@@ -35,68 +53,105 @@ def run_python(code, *arguments, env):
     )
 
 
-def test_without_its_libraries_loading_fails_cleanly(plugin, clean_environment):
-    code = "import ctypes, sys\ntry: ctypes.CDLL(sys.argv[1])\nexcept OSError as e: print(e)\n"
-    done = run_python(code, plugin, env=clean_environment)
-    assert done.returncode == 0
-    assert "libtensorflow_cc.so.2" in done.stdout
+def test_without_its_libraries_there_is_no_table_and_a_message(plugin, clean_environment, tmp_path):
+    apart = [shutil.copy(plugin, tmp_path)]
+    for missing in (IMPLEMENTATION, "libpjrt_xla_cpu_cc.so"):
+        done = run_python(
+            "import ctypes, sys\nprint(ctypes.CDLL(sys.argv[1]).GetPjrtApi())", *apart, env=clean_environment
+        )
+        assert (done.returncode, done.stdout) == (0, "0\n")
+        assert done.stderr.startswith("cannot load XLA:CPU: ") and missing in done.stderr
+        done = run_python(VET, *apart, env=clean_environment)
+        assert done.stdout.startswith("9 cannot load XLA:CPU: ") and missing in done.stdout
+        shutil.copy(plugin.with_name(IMPLEMENTATION), tmp_path)
 
 
-# Loads TensorFlow's libraries and the plugin, and prints what vetting says.
+# Loads the plugin and prints what vetting says.
 VET = """
 import ctypes, os, sys
-folder, plugin = sys.argv[1:3]
-for name in ("libtensorflow_framework.so.2", "libtensorflow_cc.so.2"):
-    ctypes.CDLL(os.path.join(folder, name))
 text = ctypes.create_string_buffer(1000)
-code = ctypes.CDLL(plugin).XlaCpuPlugin_Vet(None, text, 1000)
+code = ctypes.CDLL(sys.argv[1]).XlaCpuPlugin_Vet(None, text, 1000)
 print(code, text.value.decode())
 """
 
 
-def test_accepts_the_release_it_is_built_on(tensorflow, plugin, clean_environment):
-    done = run_python(VET, tensorflow, plugin, env=clean_environment)
+def test_accepts_the_libraries_it_is_built_with(plugin, clean_environment):
+    done = run_python(VET, plugin, env=clean_environment)
     assert done.stdout == "0 \n", done.stderr
 
 
-def test_refuses_a_library_that_differs(tensorflow, plugin, clean_environment, tmp_path):
+@pytest.fixture
+def beside_other(plugin, tmp_path):
+    """Make a folder with the plugin, XLA's library, and a framework library of the given bytes."""
+
+    def make(data):
+        for name in (plugin.name, IMPLEMENTATION, XLA_LIBRARIES[0]):
+            (tmp_path / name).symlink_to(plugin.with_name(name).resolve())
+        (tmp_path / FRAMEWORK).write_bytes(data)
+        return tmp_path / plugin.name
+
+    return make
+
+
+def test_refuses_a_library_that_differs(plugin, beside_other, clean_environment, tmp_path):
     """A framework library with one more byte: the same code under another size."""
-    name = "libtensorflow_framework.so.2"
-    (tmp_path / "libtensorflow_cc.so.2").symlink_to(tensorflow / "libtensorflow_cc.so.2")
-    (tmp_path / name).write_bytes((tensorflow / name).read_bytes() + b"\0")
-    done = run_python(VET, tmp_path, plugin, env=clean_environment)
+    data = plugin.with_name(FRAMEWORK).read_bytes() + b"\0"
+    done = run_python(VET, beside_other(data), env=clean_environment)
     assert done.stdout.startswith("9 "), done.stdout + done.stderr
-    assert name in done.stdout and "tensorflow-cpu 2.21.0" in done.stdout
+    assert FRAMEWORK in done.stdout and "tensorflow-cpu 2.21.0" in done.stdout
     assert str(tmp_path) in done.stdout
 
 
-def test_refuses_other_code_of_the_same_size(tensorflow, plugin, clean_environment, tmp_path):
+def test_refuses_other_code_of_the_same_size(plugin, beside_other, clean_environment, tmp_path):
     """A library whose header differs in a word that the dynamic linker does not read: it loads, and is another."""
-    name = "libtensorflow_framework.so.2"
-    (tmp_path / "libtensorflow_cc.so.2").symlink_to(tensorflow / "libtensorflow_cc.so.2")
-    data = bytearray((tensorflow / name).read_bytes())
+    data = bytearray(plugin.with_name(FRAMEWORK).read_bytes())
     place = slice(0x28, 0x30)  # where the table of sections lies
     assert any(data[place])
     data[place] = bytes(8)
-    (tmp_path / name).write_bytes(data)
-    done = run_python(VET, tmp_path, plugin, env=clean_environment)
+    done = run_python(VET, beside_other(data), env=clean_environment)
     assert done.stdout.startswith("9 "), done.stdout + done.stderr
-    assert "fingerprint" in done.stdout and str(tmp_path / name) in done.stdout
+    assert "fingerprint" in done.stdout and str(tmp_path / FRAMEWORK) in done.stdout
 
 
-def test_refuses_another_release(tensorflow, plugin, clean_environment, tmp_path):
-    """A library before TensorFlow's that says it is another release, as one in the process already would."""
+def test_a_symbol_that_all_libraries_see_is_not_taken_for_xlas(plugin, clean_environment, tmp_path):
+    """A library before XLA's with one of its names, as those of TensorFlow are, which it loads with RTLD_GLOBAL."""
     other = tmp_path / "libother.so"
     source = tmp_path / "other.c"
     source.write_text('const char *TF_Version(void) { return "2.20.0"; }')
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", other, source], check=True)
-    done = run_python(VET, tensorflow, plugin, env=dict(clean_environment, LD_PRELOAD=str(other)))
-    assert done.stdout.startswith("9 "), done.stdout + done.stderr
-    assert f"{other} is TensorFlow 2.20.0" in done.stdout
+    done = run_python(VET, plugin, env=dict(clean_environment, LD_PRELOAD=str(other)))
+    assert done.stdout == "0 \n", done.stderr
+
+
+TENSORFLOW = """
+import tensorflow as tf
+def compute():
+    import numpy as np
+    net = tf.keras.Sequential([tf.keras.layers.Input((4,)), tf.keras.layers.Dense(3)])
+    return float(tf.function(lambda x: tf.reduce_sum(net(x) * 0 + x[:, :3]), jit_compile=True)(np.ones((2, 4), "f")))
+print(compute())
+"""
 
 
 @pytest.mark.slow
-def test_lives_beside_torch(tensorflow, plugin, clean_environment):
+@pytest.mark.parametrize("first", ["plugin", "tensorflow"])
+def test_lives_beside_tensorflow(plugin, clean_environment, first):
+    """TensorFlow compiles with its own XLA, the plugin with its own, whichever comes first."""
+    pytest.importorskip("tensorflow", reason="tensorflow is not installed")
+    code = VET + TENSORFLOW if first == "plugin" else TENSORFLOW + VET + "print(compute())\n"
+    code += (
+        "names = {line.split()[-1] for line in open('/proc/self/maps') if '_cc.so' in line}\n"
+        "print(sorted(os.path.basename(name) for name in names))\n"
+    )
+    done = run_python(code, plugin, env=clean_environment)
+    assert done.returncode == 0, done.stderr
+    *out, names = done.stdout.splitlines()
+    assert out == (["0 ", "6.0"] if first == "plugin" else ["6.0", "0 ", "6.0"])
+    assert names == "['libpjrt_xla_cpu_cc.so', 'libtensorflow_cc.so.2']"
+
+
+@pytest.mark.slow
+def test_lives_beside_torch(plugin, clean_environment):
     pytest.importorskip("torch", reason="torch is not installed")
     code = VET + (
         "import torch\n"
@@ -106,5 +161,5 @@ def test_lives_beside_torch(tensorflow, plugin, clean_environment):
         "if pid == 0: os._exit(0 if float((x + 1).sum()) == 8192 else 1)\n"
         "print(os.waitpid(pid, 0)[1])\n"
     )
-    done = run_python(code, tensorflow, plugin, env=clean_environment)
+    done = run_python(code, plugin, env=clean_environment)
     assert done.stdout.splitlines() == ["0 ", "262144.0", "0"], done.stderr

@@ -10,27 +10,12 @@ from interpreters import pythons_with
 PYTHONS = pythons_with("pypjrt")
 
 
-def test_conformance(tensorflow, plugin, clean_environment, tmp_path):
+def test_conformance(plugin, clean_environment, tmp_path):
     if not PYTHONS:
         pytest.skip("pypjrt is not importable: set XLACPU_JAX_PYTHON")
     report = tmp_path / "report.json"
-    code = (
-        "import ctypes, runpy, sys\n"
-        "for path in sys.argv[1:3]: ctypes.CDLL(path)\n"
-        "sys.argv[1:3] = []\n"
-        "runpy.run_module('pypjrt.conform', run_name='__main__')\n"
-    )
-    names = ("libtensorflow_framework.so.2", "libtensorflow_cc.so.2")
     done = subprocess.run(
-        [
-            PYTHONS[0],
-            "-c",
-            code,
-            *(os.fspath(tensorflow / n) for n in names),
-            os.fspath(plugin),
-            "--json",
-            os.fspath(report),
-        ],
+        [PYTHONS[0], "-m", "pypjrt.conform", os.fspath(plugin), "--json", os.fspath(report)],
         capture_output=True,
         text=True,
         env=clean_environment,

@@ -1,0 +1,50 @@
+"""Lets the Go library load on systems with an older C library than the one it is built on.
+
+glibc 2.32 and 2.34 gave functions that are decades old a new version, as they
+moved from libpthread, libdl and libresolv into libc itself. What is linked on
+such a system asks for the new version. Here it is linked against stubs of the
+old libraries first, which newer systems still have, so that it asks for the old
+version: the wheel is then a ``manylinux_2_28`` one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .toolchain import Toolchain
+
+# Of x86-64: what Go's runtime and its package net call, and our C files.
+VERSION = "GLIBC_2.2.5"
+FUNCTIONS = {
+    "libdl.so.2": ("dladdr", "dlclose", "dlerror", "dlopen", "dlsym"),
+    "libpthread.so.0": (
+        "pthread_attr_getstack", "pthread_attr_getstacksize", "pthread_create", "pthread_detach", "pthread_getattr_np",
+        "pthread_key_create", "pthread_setspecific", "pthread_sigmask",
+    ),
+    "libresolv.so.2": ("__res_search",),
+}  # fmt: skip
+
+
+def stubs(tools: Toolchain, directory: Path) -> None:
+    """Write the stubs into a directory."""
+    directory.mkdir(parents=True, exist_ok=True)
+    versions = directory / "versions"
+    versions.write_text(f"{VERSION} {{ *; }};\n")
+    compiler = tools.go_env("CC").split()
+    for library, functions in FUNCTIONS.items():
+        source = directory / f"{library}.c"
+        source.write_text("".join(f"void {name}(void) {{}}\n" for name in functions))
+        tools.run(
+            *compiler, "-shared", "-nostdlib", "-fno-builtin", f"-Wl,-soname,{library}",
+            f"-Wl,--version-script={versions}", "-o", directory / library, source,
+        )  # fmt: skip
+
+
+def linked(tools: Toolchain, directory: Path) -> Toolchain:
+    """Return the toolchain with settings by which Go links against the stubs in a directory."""
+    libraries = " ".join(f"-l:{library}" for library in FUNCTIONS)
+    env = dict(tools.env)
+    # Headers older than glibc 2.34 have the same definition.
+    env["CGO_CFLAGS"] = f"{env['CGO_CFLAGS']} -Dres_search=__res_search"
+    env["CGO_LDFLAGS"] = f"{env.get('CGO_LDFLAGS', '-O2 -g')} -L{directory} {libraries}"
+    return Toolchain(tools.go, env, tools.python_include)
