@@ -7,6 +7,7 @@
 package bindings
 
 import (
+	"runtime"
 	"unsafe"
 
 	_ "github.com/go-python/gopy/gopyh" // generated code imports it: keeps the requirement direct
@@ -20,6 +21,9 @@ var version = "unset"
 
 // Version returns the version of the Go library, "major.minor.patch".
 func Version() string { return version }
+
+// GoVersion returns the version of Go that the library was built with, such as "go1.26.6".
+func GoVersion() string { return runtime.Version() }
 
 // RunID returns the UUID of this process's run, which dumps and profiles carry.
 func RunID() string { return engine.Default.Run.String() }

@@ -60,6 +60,7 @@ __all__ = [
     "device",
     "device_count",
     "devices",
+    "info",
     "launch",
     "live_bytes",
     "manual_seed",
@@ -92,6 +93,13 @@ def devices() -> list[torch.device]:
 def device_count() -> int:
     """Return the number of devices of this process."""
     return _native.device_count()
+
+
+def info() -> dict[str, Any]:
+    """Return versions, variables, plugins, devices and cache, as `torch_go_xla.doctor` prints them."""
+    from .doctor import info
+
+    return info()
 
 
 def real_devices() -> list[str]:
