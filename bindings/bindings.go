@@ -1,5 +1,5 @@
 // Package bindings is the control surface that gopy turns into a Python module: flat functions over
-// scalars, strings, JSON texts and addresses. It may import gocore/engine and gocore/errs alone.
+// scalars, strings, JSON texts and addresses. It may import gocore/engine, gocore/errs and gocore/wire only.
 //
 // An error reaches Python as a RuntimeError whose text starts with the name of the class to raise,
 // "[ValueError] …"; torch_go_xla._core translates it. Storages are named by handles (see alias.Handle),
@@ -14,6 +14,7 @@ import (
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/engine"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
+	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
 
 // version is set by the linker to the version of the Python package.
@@ -21,6 +22,9 @@ var version = "unset"
 
 // Version returns the version of the Go library, "major.minor.patch".
 func Version() string { return version }
+
+// Vocabulary names the state of what the library and the Python package must agree on; see package wire.
+func Vocabulary() string { return wire.Hash }
 
 // GoVersion returns the version of Go that the library was built with, such as "go1.26.6".
 func GoVersion() string { return runtime.Version() }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/engine"
+	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
 
 // Open opens the device. settings is JSON: {"library": path, "preload": [paths], "options": {create
@@ -75,7 +76,7 @@ func Capture(args, n, outs, m int64, state bool, digest int64) (int64, error) {
 // m results. It is false if the computation has to be recorded again.
 func Replay(id, args, n, outs, m int64) (bool, error) {
 	o, err := engine.Default.Replay(id, words(args, n), words(outs, m))
-	return flag(o != engine.Missed, err)
+	return flag(o != wire.Missed, err)
 }
 
 // DropReplay forgets a captured computation.

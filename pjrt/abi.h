@@ -24,6 +24,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "types.h"
+
 // The interface version that these declarations follow, and the oldest minor
 // version whose table has the same order (0.57 rearranged it).
 enum { PJ_MAJOR = 0, PJ_MINOR = 90, PJ_OLDEST_MINOR = 57 };
@@ -78,38 +80,6 @@ typedef struct {
 } pj_named_value;
 
 // ---- Element types, error codes, and how long a host buffer may be read.
-
-// X(name, code, bits): bits per element in host memory, 0 for a token.
-#define PJ_TYPES(X)      \
-  X(PRED, 1, 8)          \
-  X(S8, 2, 8)            \
-  X(S16, 3, 16)          \
-  X(S32, 4, 32)          \
-  X(S64, 5, 64)          \
-  X(U8, 6, 8)            \
-  X(U16, 7, 16)          \
-  X(U32, 8, 32)          \
-  X(U64, 9, 64)          \
-  X(F16, 10, 16)         \
-  X(F32, 11, 32)         \
-  X(F64, 12, 64)         \
-  X(BF16, 13, 16)        \
-  X(C64, 14, 64)         \
-  X(C128, 15, 128)       \
-  X(F8E5M2, 16, 8)       \
-  X(F8E4M3FN, 17, 8)     \
-  X(F8E4M3B11FNUZ, 18, 8) \
-  X(F8E5M2FNUZ, 19, 8)   \
-  X(F8E4M3FNUZ, 20, 8)   \
-  X(S4, 21, 8)           \
-  X(U4, 22, 8)           \
-  X(TOKEN, 23, 0)        \
-  X(S2, 24, 8)           \
-  X(U2, 25, 8)           \
-  X(F8E4M3, 26, 8)       \
-  X(F8E3M4, 27, 8)       \
-  X(F8E8M0FNU, 28, 8)    \
-  X(F4E2M1FN, 29, 8)
 
 #define PJ_ENUM(name, code, bits) PJ_TYPE_##name = code,
 enum { PJ_TYPE_INVALID = 0, PJ_TYPES(PJ_ENUM) PJ_TYPE_COUNT };

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from torch_go_xla._backend import foreach, plan, schema
+from torch_go_xla._vocabulary import NEW, RESIZABLE, WRITE
 
 ALL = sorted(n for n in torch._C._dispatch_get_all_op_names() if n.startswith("aten::"))
 
@@ -54,7 +55,7 @@ def test_lengths_and_optionality_do_not_change_the_encoding():
 def test_in_place_form():
     p = plan.in_place(schema.of("add.Tensor"), schema.of("add_.Tensor"))
     assert p is not None
-    assert p.destinations == [(plan.WRITE, 0)] and p.returns == -1
+    assert p.destinations == [(WRITE, 0)] and p.returns == -1
     assert [a[0] for a in p.args] == [0, 1, 2]
     assert plan.in_place(schema.of("add.Tensor"), schema.of("add_.Scalar")) is None
 
@@ -62,7 +63,7 @@ def test_in_place_form():
 def test_out_form_with_two_results():
     p = plan.out_form(schema.of("max.dim"), schema.of("max.dim_max"))
     assert p is not None
-    assert p.destinations == [(plan.WRITE_RESIZE, 3), (plan.WRITE_RESIZE, 4)] and p.returns == (-4, -5)
+    assert p.destinations == [(WRITE | RESIZABLE, 3), (WRITE | RESIZABLE, 4)] and p.returns == (-4, -5)
 
 
 def test_out_form_of_a_factory_takes_type_and_device_from_the_out_argument():
@@ -78,7 +79,7 @@ def test_form_that_updates_arguments():
     row, op = schema.of("_native_batch_norm_legit_functional"), schema.of("_native_batch_norm_legit")
     p = plan.updating(row, op)
     assert p is not None
-    assert p.destinations == [(plan.NEW, 0)] * 3 + [(plan.WRITE, 3), (plan.WRITE, 4)]
+    assert p.destinations == [(NEW, 0)] * 3 + [(WRITE, 3), (WRITE, 4)]
     assert p.returns == (0, 1, 2)
 
 

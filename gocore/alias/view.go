@@ -10,6 +10,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/sharding"
 	"github.com/torch-go-xla/torch-go-xla/gocore/strided"
+	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
 
 // View is a tensor: a strided window on the storage of a handle, in elements of Type.
@@ -361,7 +362,7 @@ func (t *Trace) dynamic(op ir.Op, in []ir.ID, starts, window []int64, out *shape
 	for range in {
 		w.tensor()
 	}
-	*w = append(*w, ir.Tag(ir.KScalars, len(starts)))
+	*w = append(*w, wire.Tag(wire.KScalars, len(starts)))
 	if op == ir.OpDynamicSlice {
 		w.ints(window)
 	}
@@ -497,7 +498,7 @@ func (t *Trace) Cast(x ir.ID, d dtype.DType) ir.ID {
 	return g.Add(ir.OpCast, in[:], *w, s.With(d), 0)
 }
 
-// words builds attribute words; see ir.Kind.
+// words builds attribute words; see wire.Kind.
 type words []int64
 
 // begin empties the trace's words, which serve one node at a time.
@@ -506,12 +507,12 @@ func (t *Trace) begin() *words {
 	return &t.words
 }
 
-func (w *words) tensor()           { *w = append(*w, ir.Tag(ir.KTensor, 0)) }
-func (w *words) int(x int64)       { *w = append(*w, ir.Tag(ir.KConst, 0), x) }
-func (w *words) typ(d dtype.DType) { *w = append(*w, ir.Tag(ir.KType, 0), int64(d.TorchCode())) }
+func (w *words) tensor()           { *w = append(*w, wire.Tag(wire.KTensor, 0)) }
+func (w *words) int(x int64)       { *w = append(*w, wire.Tag(wire.KConst, 0), x) }
+func (w *words) typ(d dtype.DType) { *w = append(*w, wire.Tag(wire.KType, 0), int64(d.TorchCode())) }
 func (w *words) text(x string)     { *w = ir.AppendText(*w, x) }
 func (w *words) ints(x []int64) {
-	*w = append(*w, ir.Tag(ir.KInts, len(x)))
+	*w = append(*w, wire.Tag(wire.KInts, len(x)))
 	*w = append(*w, x...)
 }
 

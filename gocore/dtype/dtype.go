@@ -1,7 +1,8 @@
-// Package dtype names the element types that torch, StableHLO and PJRT share, in one table.
+// Package dtype names the element types that torch, StableHLO, PJRT and DLPack share, in one table.
 //
 // The printed form of a type is its StableHLO name (f32, i64, i1, complex<f32>, …), so that
-// IR text, StableHLO text and error messages agree. The package imports nothing of the project.
+// IR text, StableHLO text and error messages agree. What C, C++ and Python know of a type is generated from
+// the table, by `go generate ./gocore/wire`. The package imports nothing of the project.
 package dtype
 
 // DType is an element type. The zero value is Invalid.
@@ -51,33 +52,34 @@ type row struct {
 	c10   string // name of the c10::ScalarType, as in torch's error messages
 	code  int    // c10::ScalarType, the number that torch's C interface uses
 	hlo   string // StableHLO element type
-	pjrt  int    // PJRT_Buffer_Type
+	pjrt  string // PJRT_Buffer_Type; see Buffers
+	dl    uint8  // DLDataTypeCode; its bits are those of the size
 	size  int    // bytes per element
 	kind  Kind
 }
 
-// Sources: c10/core/ScalarType.h, the StableHLO specification ("Types"), pjrt_c_api.h.
+// Sources: c10/core/ScalarType.h, the StableHLO specification ("Types"), pjrt_c_api.h, dlpack.h.
 var table = [Count]row{
-	Invalid:    {"", "Undefined", -1, "invalid", 0, 0, KindInvalid},
-	Bool:       {"bool", "Bool", 11, "i1", 1, 1, KindBool},
-	U8:         {"uint8", "Byte", 0, "ui8", 6, 1, KindInt},
-	I8:         {"int8", "Char", 1, "i8", 2, 1, KindInt},
-	I16:        {"int16", "Short", 2, "i16", 3, 2, KindInt},
-	I32:        {"int32", "Int", 3, "i32", 4, 4, KindInt},
-	I64:        {"int64", "Long", 4, "i64", 5, 8, KindInt},
-	U16:        {"uint16", "UInt16", 27, "ui16", 7, 2, KindInt},
-	U32:        {"uint32", "UInt32", 28, "ui32", 8, 4, KindInt},
-	U64:        {"uint64", "UInt64", 29, "ui64", 9, 8, KindInt},
-	F16:        {"float16", "Half", 5, "f16", 10, 2, KindFloat},
-	BF16:       {"bfloat16", "BFloat16", 15, "bf16", 13, 2, KindFloat},
-	F32:        {"float32", "Float", 6, "f32", 11, 4, KindFloat},
-	F64:        {"float64", "Double", 7, "f64", 12, 8, KindFloat},
-	C64:        {"complex64", "ComplexFloat", 9, "complex<f32>", 14, 8, KindComplex},
-	C128:       {"complex128", "ComplexDouble", 10, "complex<f64>", 15, 16, KindComplex},
-	F8E4M3FN:   {"float8_e4m3fn", "Float8_e4m3fn", 24, "f8E4M3FN", 17, 1, KindFloat},
-	F8E5M2:     {"float8_e5m2", "Float8_e5m2", 23, "f8E5M2", 16, 1, KindFloat},
-	F8E4M3FNUZ: {"float8_e4m3fnuz", "Float8_e4m3fnuz", 26, "f8E4M3FNUZ", 20, 1, KindFloat},
-	F8E5M2FNUZ: {"float8_e5m2fnuz", "Float8_e5m2fnuz", 25, "f8E5M2FNUZ", 19, 1, KindFloat},
+	Invalid:    {"", "Undefined", -1, "invalid", "INVALID", 0, 0, KindInvalid},
+	Bool:       {"bool", "Bool", 11, "i1", "PRED", 6, 1, KindBool},
+	U8:         {"uint8", "Byte", 0, "ui8", "U8", 1, 1, KindInt},
+	I8:         {"int8", "Char", 1, "i8", "S8", 0, 1, KindInt},
+	I16:        {"int16", "Short", 2, "i16", "S16", 0, 2, KindInt},
+	I32:        {"int32", "Int", 3, "i32", "S32", 0, 4, KindInt},
+	I64:        {"int64", "Long", 4, "i64", "S64", 0, 8, KindInt},
+	U16:        {"uint16", "UInt16", 27, "ui16", "U16", 1, 2, KindInt},
+	U32:        {"uint32", "UInt32", 28, "ui32", "U32", 1, 4, KindInt},
+	U64:        {"uint64", "UInt64", 29, "ui64", "U64", 1, 8, KindInt},
+	F16:        {"float16", "Half", 5, "f16", "F16", 2, 2, KindFloat},
+	BF16:       {"bfloat16", "BFloat16", 15, "bf16", "BF16", 4, 2, KindFloat},
+	F32:        {"float32", "Float", 6, "f32", "F32", 2, 4, KindFloat},
+	F64:        {"float64", "Double", 7, "f64", "F64", 2, 8, KindFloat},
+	C64:        {"complex64", "ComplexFloat", 9, "complex<f32>", "C64", 5, 8, KindComplex},
+	C128:       {"complex128", "ComplexDouble", 10, "complex<f64>", "C128", 5, 16, KindComplex},
+	F8E4M3FN:   {"float8_e4m3fn", "Float8_e4m3fn", 24, "f8E4M3FN", "F8E4M3FN", 10, 1, KindFloat},
+	F8E5M2:     {"float8_e5m2", "Float8_e5m2", 23, "f8E5M2", "F8E5M2", 12, 1, KindFloat},
+	F8E4M3FNUZ: {"float8_e4m3fnuz", "Float8_e4m3fnuz", 26, "f8E4M3FNUZ", "F8E4M3FNUZ", 11, 1, KindFloat},
+	F8E5M2FNUZ: {"float8_e5m2fnuz", "Float8_e5m2fnuz", 25, "f8E5M2FNUZ", "F8E5M2FNUZ", 13, 1, KindFloat},
 }
 
 const maxTorchCode = 64
@@ -126,7 +128,13 @@ func (d DType) C10() string { return table[d].c10 }
 func (d DType) TorchCode() int { return table[d].code }
 
 // PJRT is the PJRT_Buffer_Type number.
-func (d DType) PJRT() int { return table[d].pjrt }
+func (d DType) PJRT() int { return buffer[d] }
+
+// PJRTName is the name of the PJRT_Buffer_Type ("F32").
+func (d DType) PJRTName() string { return table[d].pjrt }
+
+// DLPack is the DLDataTypeCode, which with the bits of an element is DLPack's type.
+func (d DType) DLPack() int { return int(table[d].dl) }
 
 // Size is the bytes that one element takes in a buffer (i1 takes one byte).
 func (d DType) Size() int { return table[d].size }

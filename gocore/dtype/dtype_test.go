@@ -50,6 +50,9 @@ func TestTablesAreInverse(t *testing.T) {
 		if d.Size() == 0 || d.Kind() == KindInvalid {
 			t.Errorf("%s: incomplete row", d)
 		}
+		if b := Buffers[d.PJRT()]; b.Name != d.PJRTName() || b.Bits != 8*d.Size() {
+			t.Errorf("%s: %d bytes, PJRT's %s has %d bits", d, d.Size(), b.Name, b.Bits)
+		}
 	}
 	if FromTorch(-1) != Invalid || FromTorch(12) != Invalid || Parse("f31") != Invalid {
 		t.Error("an unknown name or number must be Invalid")

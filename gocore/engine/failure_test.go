@@ -10,6 +10,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
+	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 	"github.com/torch-go-xla/torch-go-xla/pjrt/nullplugin"
 )
 
@@ -17,7 +18,7 @@ import (
 func recorded(t *testing.T, e *Engine, x tensor, name string, args ...[]int64) tensor {
 	t.Helper()
 	out := make([]int64, 64)
-	if st, err := e.Trace(call(name, []int64{dispNew}, args...), out); st != Done {
+	if st, err := e.Trace(call(name, []int64{int64(wire.New)}, args...), out); st != wire.Done {
 		t.Fatal(st, err)
 	}
 	return tensor{alias.Handle(out[1]), x.dims}
@@ -136,11 +137,11 @@ func TestWhatNeedsAFailedArgumentFails(t *testing.T) {
 	out := make([]int64, 64)
 	var after []tensor
 	for _, x := range []tensor{good[0], bad[0], good[1]} {
-		st, err := e.Trace(call("add.Tensor", []int64{dispNew}, x.whole(), float(1), integer(1)), out)
-		if st != Done && errs.KindOf(err) != errs.Compile { // it has failed by now
+		st, err := e.Trace(call("add.Tensor", []int64{int64(wire.New)}, x.whole(), float(1), integer(1)), out)
+		if st != wire.Done && errs.KindOf(err) != errs.Compile { // it has failed by now
 			t.Fatal(st, err)
 		}
-		if st == Done {
+		if st == wire.Done {
 			after = append(after, tensor{alias.Handle(out[1]), x.dims})
 		}
 	}

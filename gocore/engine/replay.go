@@ -13,6 +13,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/sharding"
+	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
 
 // replays are the captured computations, by number.
@@ -259,38 +260,24 @@ func (r *replay) digest() uint64 {
 	return h.Sum64()
 }
 
-// Outcome is what Replay has done.
-type Outcome int64
-
-const (
-	// Missed: the computation was captured for something else, other shapes or a storage of its state that is
-	// gone. It has to be recorded again.
-	Missed Outcome = iota
-	// Ran: it was launched.
-	Ran
-	// Settled: it was launched, nothing else is recorded for the device, and no launch waits for its turn: a Sync
-	// would do nothing.
-	Settled
-)
-
 // Replay runs a captured computation on storages in place of its arguments. outs takes the handles of the
 // storages that it makes, in the order of the capture's. A Replay that fails has done nothing.
-func (e *Engine) Replay(id int64, args, outs []int64) (Outcome, error) {
+func (e *Engine) Replay(id int64, args, outs []int64) (wire.Outcome, error) {
 	r, ok, idle, err := e.replay(id, args, outs)
 	if !ok && err == nil {
 		mismatches.Add(1)
 	}
 	if r == nil {
-		return Missed, err
+		return wire.Missed, err
 	}
 	through := r.dev.Kick()
 	switch {
 	case !ok:
-		return Missed, err
+		return wire.Missed, err
 	case idle && through:
-		return Settled, nil
+		return wire.Settled, nil
 	}
-	return Ran, nil
+	return wire.Ran, nil
 }
 
 // idle reports that a sync would do nothing but wait. The caller holds mu.

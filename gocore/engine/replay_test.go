@@ -7,6 +7,7 @@ import (
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
+	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
 
 // replayedStep is a replay of a program from two storages to a new one.
@@ -15,7 +16,7 @@ func replayedStep(t testing.TB) func() {
 	e := open(t)
 	x, y := upload(t, e, []float32{1, 2}, 2), upload(t, e, []float32{1, 2}, 2)
 	out := make([]int64, 64)
-	if st, err := e.Trace(call("add.Tensor", []int64{dispNew}, x.whole(), y.whole(), integer(1)), out); st != Done {
+	if st, err := e.Trace(call("add.Tensor", []int64{int64(wire.New)}, x.whole(), y.whole(), integer(1)), out); st != wire.Done {
 		t.Fatal(st, err)
 	}
 	given, made := []int64{int64(x.handle), int64(y.handle)}, []int64{out[1]}
@@ -30,7 +31,7 @@ func replayedStep(t testing.TB) func() {
 		t.Fatal(err)
 	}
 	return func() {
-		if o, err := e.Replay(c.ID, given, made); o != Settled {
+		if o, err := e.Replay(c.ID, given, made); o != wire.Settled {
 			t.Fatal(o, err)
 		}
 		e.Release([]uint64{uint64(made[0])})
@@ -59,13 +60,13 @@ func TestReplay(t *testing.T) {
 	out := make([]int64, 64)
 	record := func(w []int64) alias.Handle {
 		t.Helper()
-		if st, err := e.Trace(w, out); st != Done {
+		if st, err := e.Trace(w, out); st != wire.Done {
 			t.Fatal(st, err)
 		}
 		return alias.Handle(out[1])
 	}
-	y := record(call("mul.Tensor", []int64{dispNew}, x.whole(), float(2)))
-	record(call("add.Tensor", append([]int64{dispWrite}, x.whole()...), x.whole(), tensor{y, x.dims}.whole(), integer(1)))
+	y := record(call("mul.Tensor", []int64{int64(wire.New)}, x.whole(), float(2)))
+	record(call("add.Tensor", append([]int64{int64(wire.Write)}, x.whole()...), x.whole(), tensor{y, x.dims}.whole(), integer(1)))
 	c, err := e.Capture([]int64{int64(x.handle)}, []int64{int64(y)}, false)
 	if err != nil || c.ID == 0 {
 		t.Fatal(c, err)
@@ -85,7 +86,7 @@ func TestReplay(t *testing.T) {
 	}
 	programs := e.CachedPrograms()
 	outs := make([]int64, 1)
-	if o, err := e.Replay(c.ID, []int64{int64(x.handle)}, outs); o != Settled || err != nil {
+	if o, err := e.Replay(c.ID, []int64{int64(x.handle)}, outs); o != wire.Settled || err != nil {
 		t.Fatal(o, err)
 	}
 	if got := value(x.handle); got != [2]float32{9, 18} {
@@ -101,11 +102,11 @@ func TestReplay(t *testing.T) {
 		t.Error("the replay lowered another program")
 	}
 	longer := upload(t, e, []float32{1, 2, 3}, 3)
-	if o, err := e.Replay(c.ID, []int64{int64(longer.handle)}, outs); o != Missed || err != nil {
+	if o, err := e.Replay(c.ID, []int64{int64(longer.handle)}, outs); o != wire.Missed || err != nil {
 		t.Error("a storage of another shape must be a miss, not", o, err)
 	}
-	record(call("mul.Tensor", []int64{dispNew}, longer.whole(), float(2)))
-	if o, err := e.Replay(c.ID, []int64{int64(x.handle)}, outs); o != Ran || err != nil {
+	record(call("mul.Tensor", []int64{int64(wire.New)}, longer.whole(), float(2)))
+	if o, err := e.Replay(c.ID, []int64{int64(x.handle)}, outs); o != wire.Ran || err != nil {
 		t.Error("with something else recorded a replay is not all that there is to do, but", o, err)
 	}
 	if err := e.Sync(0); err != nil {

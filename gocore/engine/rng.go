@@ -4,6 +4,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
+	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
 
 // generator is a random state of a device: the key of the counter-based generator and how many ops drew
@@ -62,7 +63,7 @@ func (e *Engine) key(t *alias.Trace, dev int32, number int64) error {
 		return errs.New(errs.Runtime, "Expected a 'xla:%d' device type for generator but found 'xla:%d'", dev, g.dev)
 	}
 	for i, x := range [2]uint64{g.key, g.draws} {
-		e.scratch.words = append(e.scratch.words, ir.Tag(ir.KInt, 0))
+		e.scratch.words = append(e.scratch.words, wire.Tag(wire.KInt, 0))
 		e.scratch.in = append(e.scratch.in, t.Graph.AddRandom(x, [2]ir.Flags{ir.RandomKey, ir.RandomDraw}[i], number))
 	}
 	g.draws++

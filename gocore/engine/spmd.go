@@ -7,12 +7,12 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
-	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
 	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/sharding"
 	"github.com/torch-go-xla/torch-go-xla/gocore/strided"
+	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
 
 // UseSPMD makes one device, xla:0, of all devices of the job. From then on programs are partitioned over
@@ -200,11 +200,11 @@ var opClone, _ = ops.Lookup("clone")
 // inherit lets a copy lie on the devices as the whole storage that it is a copy of does, given the record
 // of the call.
 func (e *Engine) inherit(w []int64, copied alias.Handle) {
-	r := record{w: w, pos: recHeader}
-	if k, _ := ir.Untag(w[r.pos]); k != ir.KTensor {
+	r, err := wire.Read(w)
+	if err != nil || r.Kind() != wire.KTensor {
 		return
 	}
-	v := r.view()
+	v := view(&r)
 	c, err := e.store.Cell(v.Handle)
 	if err != nil || c.Shape == nil || c.Shape != shape.Of(v.Type, v.Size) || !slices.Equal(v.Stride, shape.Contiguous(nil, v.Size)) {
 		return

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
 
 // cachedStep is a step of n ops upon one storage, compiled before: record, plan, launch.
@@ -11,11 +13,11 @@ func cachedStep(t testing.TB, n int) func() {
 	t.Helper()
 	e := open(t)
 	x := upload(t, e, []float32{1, 2, 3, 4}, 2, 2)
-	w := call("add.Tensor", append([]int64{dispWrite}, x.whole()...), x.whole(), float(3), integer(1))
+	w := call("add.Tensor", append([]int64{int64(wire.Write)}, x.whole()...), x.whole(), float(3), integer(1))
 	out := make([]int64, 64)
 	step := func() {
 		for range n {
-			if st, err := e.Trace(w, out); st != Done {
+			if st, err := e.Trace(w, out); st != wire.Done {
 				t.Fatal(st, err)
 			}
 		}

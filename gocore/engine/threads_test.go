@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
+	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
 
 var threadTime = flag.Duration("threads", time.Second, "how long TestThreads runs")
@@ -50,17 +51,17 @@ type worker struct {
 
 func (w *worker) trace(record []int64) alias.Handle {
 	st, err := w.e.Trace(record, w.out[:])
-	for ; st == Busy; st, err = w.e.Trace(record, w.out[:]) { // as the kernels do
+	for ; st == wire.Busy; st, err = w.e.Trace(record, w.out[:]) { // as the kernels do
 		w.e.WaitIdle()
 	}
-	if st != Done {
+	if st != wire.Done {
 		w.t.Error(st, err)
 	}
 	return alias.Handle(w.out[1])
 }
 
 func (w *worker) increment(x tensor) {
-	w.trace(call("add.Tensor", append([]int64{dispWrite}, x.whole()...), x.whole(), float(1), integer(1)))
+	w.trace(call("add.Tensor", append([]int64{int64(wire.Write)}, x.whole()...), x.whole(), float(1), integer(1)))
 }
 
 // look reads the thread's tensors in one of four ways; its own must be value.
@@ -77,7 +78,7 @@ func (w *worker) look(way int, value float32) {
 			t.Error(err)
 		}
 	case 2:
-		twice := w.trace(call("mul.Tensor", []int64{dispNew}, w.own.whole(), float(2)))
+		twice := w.trace(call("mul.Tensor", []int64{int64(wire.New)}, w.own.whole(), float(2)))
 		wants(t, e, "a new tensor", tensor{twice, w.own.dims}, [2]float32{2 * value, 2 * value})
 		e.Release([]uint64{uint64(twice)})
 	case 3:
@@ -97,7 +98,7 @@ func (w *worker) look(way int, value float32) {
 		if got[0] != own || got[1][0] != got[1][1] {
 			t.Errorf("a snapshot of %v and of what all write to is %v", own, got)
 		}
-		w.trace(call("sub.Tensor", append([]int64{dispWrite}, w.own.whole()...), w.own.whole(), float(1), integer(1)))
+		w.trace(call("sub.Tensor", append([]int64{int64(wire.Write)}, w.own.whole()...), w.own.whole(), float(1), integer(1)))
 	}
 	wants(t, e, "a thread's own", w.own, own)
 }

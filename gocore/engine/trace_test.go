@@ -10,6 +10,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
+	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 	"github.com/torch-go-xla/torch-go-xla/pjrt/nullplugin"
 )
 
@@ -30,7 +31,7 @@ type tensor struct {
 }
 
 func (x tensor) words(offset int64, size, stride []int64) []int64 {
-	w := []int64{int64(ir.KTensor) | int64(len(size))<<8 | int64(dtype.F32.TorchCode())<<16, int64(x.handle), offset}
+	w := []int64{int64(wire.KTensor) | int64(len(size))<<8 | int64(dtype.F32.TorchCode())<<16, int64(x.handle), offset}
 	w = append(w, size...)
 	return append(w, stride...)
 }
@@ -64,8 +65,8 @@ func call(name string, disp []int64, args ...[]int64) []int64 {
 	return append(w, disp...)
 }
 
-func float(x float64) []int64 { return []int64{int64(ir.KFloat), int64(math.Float64bits(x))} }
-func integer(x int64) []int64 { return []int64{int64(ir.KInt), x} }
+func float(x float64) []int64 { return []int64{int64(wire.KFloat), int64(math.Float64bits(x))} }
+func integer(x int64) []int64 { return []int64{int64(wire.KInt), x} }
 
 func TestTraceAllocatesNothing(t *testing.T) {
 	for _, tc := range []struct {
@@ -73,17 +74,17 @@ func TestTraceAllocatesNothing(t *testing.T) {
 		record func(x tensor) []int64
 	}{
 		{"new tensor", func(x tensor) []int64 {
-			return call("add.Tensor", []int64{dispNew}, x.whole(), float(1.5), integer(1))
+			return call("add.Tensor", []int64{int64(wire.New)}, x.whole(), float(1.5), integer(1))
 		}},
 		{"in place", func(x tensor) []int64 {
-			return call("add.Tensor", append([]int64{dispWrite}, x.whole()...), x.whole(), float(1), integer(1))
+			return call("add.Tensor", append([]int64{int64(wire.Write)}, x.whole()...), x.whole(), float(1), integer(1))
 		}},
 		{"in place on a view", func(x tensor) []int64 {
 			row := x.words(2, []int64{2}, []int64{1})
-			return call("add.Tensor", append([]int64{dispWrite}, row...), row, float(1), integer(1))
+			return call("add.Tensor", append([]int64{int64(wire.Write)}, row...), row, float(1), integer(1))
 		}},
 		{"transposed", func(x tensor) []int64 {
-			return call("mul.Tensor", []int64{dispNew}, x.words(0, []int64{2, 2}, []int64{1, 2}), x.whole())
+			return call("mul.Tensor", []int64{int64(wire.New)}, x.words(0, []int64{2, 2}, []int64{1, 2}), x.whole())
 		}},
 	} {
 		e := open(t)
@@ -91,7 +92,7 @@ func TestTraceAllocatesNothing(t *testing.T) {
 		out := make([]int64, 64)
 		run := func() {
 			st, err := e.Trace(w, out)
-			if st != Done {
+			if st != wire.Done {
 				t.Fatal(st, err)
 			}
 			if out[1] != 0 {
@@ -110,14 +111,14 @@ func TestTraceAllocatesNothing(t *testing.T) {
 func TestAGraphThatNobodyNeedsIsDropped(t *testing.T) {
 	e := open(t)
 	x := upload(t, e, []float32{1, 2, 3, 4}, 2, 2)
-	w := call("add.Tensor", []int64{dispNew}, x.whole(), float(1.5), integer(1))
+	w := call("add.Tensor", []int64{int64(wire.New)}, x.whole(), float(1.5), integer(1))
 	out, kept := make([]int64, 64), make([]int64, 64)
-	if st, err := e.Trace(w, kept); st != Done {
+	if st, err := e.Trace(w, kept); st != wire.Done {
 		t.Fatal(err)
 	}
 	longest := 0
 	for i := range 10 * idleGraph {
-		if st, err := e.Trace(w, out); st != Done {
+		if st, err := e.Trace(w, out); st != wire.Done {
 			t.Fatal(err)
 		}
 		e.Release([]uint64{uint64(out[1])})
@@ -151,13 +152,13 @@ func TestChainsOfWritesAreDroppedWithTheirStorages(t *testing.T) {
 	out := make([]int64, 64)
 	longest := 0
 	for range 40 {
-		if st, err := e.Trace(call("add.Tensor", []int64{dispNew}, x.whole(), float(1.5), integer(1)), out); st != Done {
+		if st, err := e.Trace(call("add.Tensor", []int64{int64(wire.New)}, x.whole(), float(1.5), integer(1)), out); st != wire.Done {
 			t.Fatal(err)
 		}
 		y := tensor{alias.Handle(out[1]), x.dims}
-		w := call("add.Tensor", append([]int64{dispWrite}, y.whole()...), y.whole(), float(1), integer(1))
+		w := call("add.Tensor", append([]int64{int64(wire.Write)}, y.whole()...), y.whole(), float(1), integer(1))
 		for range 1000 {
-			if st, err := e.Trace(w, out); st != Done {
+			if st, err := e.Trace(w, out); st != wire.Done {
 				t.Fatal(err)
 			}
 		}
@@ -172,11 +173,11 @@ func TestChainsOfWritesAreDroppedWithTheirStorages(t *testing.T) {
 func BenchmarkTrace(b *testing.B) {
 	e := open(b)
 	x := upload(b, e, []float32{1, 2, 3, 4}, 2, 2)
-	w := call("add.Tensor", []int64{dispNew}, x.whole(), float(1), integer(1))
+	w := call("add.Tensor", []int64{int64(wire.New)}, x.whole(), float(1), integer(1))
 	out := make([]int64, 64)
 	b.ReportAllocs()
 	for b.Loop() {
-		if st, err := e.Trace(w, out); st != Done {
+		if st, err := e.Trace(w, out); st != wire.Done {
 			b.Fatal(st, err)
 		}
 		e.Release([]uint64{uint64(out[1])})

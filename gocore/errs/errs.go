@@ -10,35 +10,39 @@ import (
 // Kind selects the Python exception class.
 type Kind int
 
-// The kinds and their classes. The numbers are part of the interface with the C kernels.
+// The kinds.
 const (
-	Runtime   Kind = iota + 1 // RuntimeError
-	Type                      // TypeError
-	Value                     // ValueError
-	Index                     // IndexError
-	NotLower                  // NotLoweredError(NotImplementedError)
-	Xla                       // XlaError(RuntimeError)
-	OOM                       // OutOfMemoryError(XlaError)
-	Compile                   // CompileError(XlaError)
-	Donated                   // DonatedBufferError(XlaError)
-	Forked                    // ForkedProcessError(RuntimeError)
-	Memory                    // MemoryError
-	NotImpl                   // NotImplementedError
-	Interrupt                 // KeyboardInterrupt is pending
+	Runtime Kind = iota + 1
+	Type
+	Value
+	Index
+	NotLower
+	Xla
+	OOM
+	Compile
+	Donated
+	Forked
+	Memory
+	NotImpl
+	Interrupt // KeyboardInterrupt is pending
 )
 
-// names are the tags under which a kind travels in a string-only interface; see Tagged.
-var names = [...]string{Runtime: "RuntimeError", Type: "TypeError", Value: "ValueError", Index: "IndexError",
+// names are their classes in Python, and the tags under which a kind travels in a string-only interface; see Tagged.
+var names = [...]string{0: "RuntimeError", Runtime: "RuntimeError", Type: "TypeError", Value: "ValueError", Index: "IndexError",
 	NotLower: "NotLoweredError", Xla: "XlaError", OOM: "OutOfMemoryError", Compile: "CompileError",
 	Donated: "DonatedBufferError", Forked: "ForkedProcessError", Memory: "MemoryError",
 	NotImpl: "NotImplementedError", Interrupt: "KeyboardInterrupt"}
 
+// Classes are the names of the Python classes by kind. One that is not of the standard library is in
+// torch_go_xla.
+func Classes() []string { return names[:] }
+
 // String is the name of the Python class.
 func (k Kind) String() string {
-	if k > 0 && int(k) < len(names) {
-		return names[k]
+	if k < 0 || int(k) >= len(names) {
+		k = 0
 	}
-	return "RuntimeError"
+	return names[k]
 }
 
 // Error is a failure with its kind. It may wrap a cause.

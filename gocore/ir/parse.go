@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
+	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
 
 // Program is a graph that was read from text.
@@ -182,7 +183,7 @@ func (p *parser) args(op Op, text string) (words []int64, in []ID, err error) {
 		case param.Needed:
 			err = fmt.Errorf("argument %s is missing", param.Name)
 		default:
-			words = append(words, Tag(KNull, 0))
+			words = append(words, wire.Tag(wire.KNull, 0))
 		}
 		if err != nil {
 			return nil, nil, err
@@ -196,7 +197,7 @@ func (p *parser) args(op Op, text string) (words []int64, in []ID, err error) {
 	for name := range given {
 		return nil, nil, fmt.Errorf("no argument named %s", name)
 	}
-	if len(params)+len(values) > MaxArgs || len(words) > math.MaxUint16 || len(in) > math.MaxUint16 {
+	if len(params)+len(values) > int(wire.MaxArgs) || len(words) > math.MaxUint16 || len(in) > math.MaxUint16 {
 		return nil, nil, fmt.Errorf("too many arguments")
 	}
 	return words, in, nil
@@ -205,13 +206,13 @@ func (p *parser) args(op Op, text string) (words []int64, in []ID, err error) {
 // operand reads "%1", "None", or a list of them.
 func (p *parser) operand(words []int64, in []ID, text string, param Argument) ([]int64, []ID, error) {
 	if text == "None" && !param.Needed {
-		return append(words, Tag(KNull, 0)), in, nil
+		return append(words, wire.Tag(wire.KNull, 0)), in, nil
 	}
 	if body, ok := strings.CutPrefix(text, "["); ok {
 		items := fields(strings.TrimSuffix(body, "]"))
-		kind := KTensors
+		kind := wire.KTensors
 		if param.Scalars {
-			kind = KScalars
+			kind = wire.KScalars
 		}
 		for _, item := range items {
 			id := None
@@ -224,31 +225,31 @@ func (p *parser) operand(words []int64, in []ID, text string, param Argument) ([
 			}
 			in = append(in, id)
 		}
-		return append(words, Tag(kind, len(items))), in, nil
+		return append(words, wire.Tag(kind, len(items))), in, nil
 	}
 	id, err := p.value(text)
 	if err != nil {
 		return nil, nil, err
 	}
-	return append(words, Tag(p.kind(id), 0)), append(in, id), nil
+	return append(words, wire.Tag(p.kind(id), 0)), append(in, id), nil
 }
 
 // kind is how a value was given to an op: as a tensor, or as a number of a type.
-func (p *parser) kind(id ID) Kind {
+func (p *parser) kind(id ID) wire.Kind {
 	n := p.program.Graph.At(id)
 	switch {
 	case n.Op != OpScalar:
-		return KTensor
+		return wire.KTensor
 	case n.Flags&ZeroDimCPU != 0:
-		return KHostZero
+		return wire.KHostZero
 	case n.Shape.DType.IsComplex():
-		return KComplex
+		return wire.KComplex
 	case n.Shape.DType.IsFloat():
-		return KFloat
+		return wire.KFloat
 	case n.Shape.DType.IsInt():
-		return KInt
+		return wire.KInt
 	}
-	return KBool
+	return wire.KBool
 }
 
 // value is what "%5" or "%5#1" names.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
+	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
 
 // Argument is an argument of an op's schema as the text form needs it.
@@ -97,17 +98,17 @@ func writeArgs(b *strings.Builder, params []Argument, g *Graph, id ID, ref func(
 			p = params[i]
 		}
 		switch k := a.Kind(i); k {
-		case KNull:
+		case wire.KNull:
 			if p.Operand {
 				operands = append(operands, "None")
 			}
-		case KTensors, KScalars:
+		case wire.KTensors, wire.KScalars:
 			var list []string
 			for _, in := range a.IDs(i) {
 				list = append(list, name(in))
 			}
 			operands = append(operands, "["+strings.Join(list, ", ")+"]")
-		case KTensor, KInt, KFloat, KBool, KComplex, KHostZero:
+		case wire.KTensor, wire.KInt, wire.KFloat, wire.KBool, wire.KComplex, wire.KHostZero:
 			operands = append(operands, name(a.ID(i)))
 		default:
 			attributes = append(attributes, p.Name+"="+a.text(i))
@@ -124,19 +125,19 @@ func writeArgs(b *strings.Builder, params []Argument, g *Graph, id ID, ref func(
 // text prints an attribute so that its kind can be told: 1, 1.0, [1, 2], [1.0], "mean", f32.
 func (a *Args) text(i int) string {
 	switch a.Kind(i) {
-	case KConstF:
+	case wire.KConstF:
 		return floatText(a.Float(i))
-	case KInts:
+	case wire.KInts:
 		return shape.TorchDims(a.Ints(i))
-	case KFloats:
+	case wire.KFloats:
 		var list []string
 		for _, f := range a.Floats(nil, i) {
 			list = append(list, floatText(f))
 		}
 		return "[" + strings.Join(list, ", ") + "]"
-	case KText:
+	case wire.KText:
 		return strconv.Quote(a.Text(i))
-	case KType:
+	case wire.KType:
 		return a.Type(i).String()
 	}
 	return strconv.FormatInt(a.Int(i), 10)
@@ -188,30 +189,30 @@ func attribute(words []int64, text string, p Argument) ([]int64, error) {
 		return list(words, text, p)
 	case c == '-' || c == '+' || c >= '0' && c <= '9' || text == "NaN":
 		if v, err := strconv.ParseInt(text, 10, 64); err == nil {
-			return append(words, Tag(KConst, 0), v), nil
+			return append(words, wire.Tag(wire.KConst, 0), v), nil
 		}
 		f, err := strconv.ParseFloat(text, 64)
 		if err != nil {
 			return nil, fmt.Errorf("bad number %q", text)
 		}
-		return append(words, Tag(KConstF, 0), int64(math.Float64bits(f))), nil
+		return append(words, wire.Tag(wire.KConstF, 0), int64(math.Float64bits(f))), nil
 	}
 	d := dtype.Parse(text)
 	if d == dtype.Invalid {
 		return nil, fmt.Errorf("%q is neither a number nor a list, text or type", text)
 	}
-	return append(words, Tag(KType, 0), int64(d.TorchCode())), nil
+	return append(words, wire.Tag(wire.KType, 0), int64(d.TorchCode())), nil
 }
 
 func list(words []int64, text string, p Argument) ([]int64, error) {
 	items := fields(strings.TrimSuffix(text[1:], "]"))
-	kind := KInts
+	kind := wire.KInts
 	if p.Floats {
-		kind = KFloats
+		kind = wire.KFloats
 	}
-	words = append(words, Tag(kind, len(items)))
+	words = append(words, wire.Tag(kind, len(items)))
 	for _, item := range items {
-		if kind == KFloats {
+		if kind == wire.KFloats {
 			f, err := strconv.ParseFloat(item, 64)
 			if err != nil {
 				return nil, fmt.Errorf("bad number %q", item)
@@ -230,7 +231,7 @@ func list(words []int64, text string, p Argument) ([]int64, error) {
 
 // AppendText appends the words of a str argument.
 func AppendText(words []int64, s string) []int64 {
-	words = append(words, Tag(KText, len(s)))
+	words = append(words, wire.Tag(wire.KText, len(s)))
 	for i := 0; i < len(s); i += 8 {
 		var w uint64
 		for j := range min(8, len(s)-i) {

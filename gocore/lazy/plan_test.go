@@ -10,6 +10,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/sharding"
 	"github.com/torch-go-xla/torch-go-xla/gocore/strided"
+	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
 
 // buffer is a device buffer that nobody computes.
@@ -56,7 +57,7 @@ func (s *step) record(t testing.TB, n int, number float64) {
 		t.Fatal(err)
 	}
 	g := &s.store.Trace(0).Graph
-	words := []int64{ir.Tag(ir.KTensor, 0), ir.Tag(ir.KFloat, 0)}
+	words := []int64{wire.Tag(wire.KTensor, 0), wire.Tag(wire.KFloat, 0)}
 	for range n {
 		x := g.AddNumber(ir.Number{Type: dtype.F64, F: number}, ir.Wrapped, false)
 		v = g.Add(ir.FirstRow+100, []ir.ID{v, x}, words, s.f4, 0)
@@ -105,7 +106,7 @@ func TestCompactingARecordingDoesNotChangeItsPlan(t *testing.T) {
 		s.store.SetDevice(s.store.Slot(other), s.f4, buffer{})
 		s.record(t, 3, 3)
 		g := &s.store.Trace(0).Graph
-		words := []int64{ir.Tag(ir.KTensor, 0), ir.Tag(ir.KTensor, 0)}
+		words := []int64{wire.Tag(wire.KTensor, 0), wire.Tag(wire.KTensor, 0)}
 		read := func(h alias.Handle) ir.ID {
 			v, err := s.store.Read(&alias.View{Handle: h, Type: dtype.F32, View: strided.View{Size: []int64{4}, Stride: []int64{1}}})
 			if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/sharding"
 	"github.com/torch-go-xla/torch-go-xla/gocore/strided"
+	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
 
 // buffer is a device buffer without data.
@@ -44,11 +45,11 @@ func update(t *testing.T, given bool, more ir.Op) *lazy.Plan {
 	if !ok {
 		t.Fatal("no row add.Tensor")
 	}
-	words := []int64{ir.Tag(ir.KTensor, 0), ir.Tag(ir.KFloat, 0), ir.Tag(ir.KInt, 0)}
+	words := []int64{wire.Tag(wire.KTensor, 0), wire.Tag(wire.KFloat, 0), wire.Tag(wire.KInt, 0)}
 	one := g.AddNumber(ir.Number{Type: dtype.I64, I: 1}, 0, true)
 	sum := g.Add(add, []ir.ID{x, n, one}, words, shape.Make(dtype.F32, 4), 0)
 	if more != 0 {
-		sum = g.Add(more, []ir.ID{sum}, []int64{ir.Tag(ir.KTensor, 0)}, shape.Make(dtype.F32, 4), 0)
+		sum = g.Add(more, []ir.ID{sum}, []int64{wire.Tag(wire.KTensor, 0)}, shape.Make(dtype.F32, 4), 0)
 	}
 	if err := s.Write(&v, sum); err != nil {
 		t.Fatal(err)

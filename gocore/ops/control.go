@@ -67,8 +67,9 @@ var controlRows = []Row{
 				},
 				func(b *stablehlo.Builder, v []value) []value { return b.Call(body, slices.Concat(v, extra)...) })...)
 		}},
-	// body takes carried values, a row of each of xs, and extra values; it returns carried values and rows.
-	{Name: "torch_go_xla::scan", Schema: "(Tensor[] carried, Tensor[] xs, Tensor[] extra, str body) -> Tensor[]", Internal: true,
+	// body takes carried values, a row of each of xs, and extra values; it returns carried values and rows. With
+	// reverse the last row is the first, and the rows of the results lie where those of xs do.
+	{Name: "torch_go_xla::scan", Schema: "(Tensor[] carried, Tensor[] xs, Tensor[] extra, str body, bool reverse=False) -> Tensor[]", Internal: true,
 		Infer: func(c *Ctx) error {
 			carried, xs := c.Ins(0), c.Ins(1)
 			args := carried[:len(carried):len(carried)]
@@ -102,7 +103,7 @@ var controlRows = []Row{
 			}
 			return nil
 		},
-		Lower: func(l *Lowering) { l.Return(l.scan(l.Ins(0), l.Ins(1), l.Ins(2), l.imported(3))...) }},
+		Lower: func(l *Lowering) { l.Return(l.scan(l.Ins(0), l.Ins(1), l.Ins(2), l.imported(3), l.Bool(4))...) }},
 }
 
 // function is the function that argument i names, for operands of these shapes.
@@ -142,7 +143,7 @@ func (l *Lowering) imported(i int) *stablehlo.Func { return l.B.Import(l.Functio
 func (l *Lowering) condition(v value) value { return l.B.Reshape(Convert(l.B, v, dtype.Bool), nil) }
 
 // scan is a loop over the rows of xs that writes the rows of the results.
-func (l *Lowering) scan(carried, xs, extra []value, body *stablehlo.Func) []value {
+func (l *Lowering) scan(carried, xs, extra []value, body *stablehlo.Func, reverse bool) []value {
 	b, n := l.B, len(carried)
 	length := b.Splat(shape.Make(dtype.I32), stablehlo.Int(xs[0].Dim(0)))
 	one := b.Splat(shape.Make(dtype.I32), stablehlo.Int(1))
@@ -163,13 +164,16 @@ func (l *Lowering) scan(carried, xs, extra []value, body *stablehlo.Func) []valu
 		func(b *stablehlo.Builder, v []value) value { return b.Compare(v[0], length, stablehlo.LT) },
 		func(b *stablehlo.Builder, v []value) []value {
 			i := v[0]
+			if reverse {
+				i = b.Subtract(b.Splat(shape.Make(dtype.I32), stablehlo.Int(xs[0].Dim(0)-1)), i)
+			}
 			args := append([]value(nil), v[1:1+n]...)
 			for _, x := range xs {
 				sizes := append([]int64{1}, x.Dims()[1:]...)
 				args = append(args, b.Reshape(b.DynamicSlice(x, place(i, x.Rank()), sizes), sizes[1:]))
 			}
 			got := b.Call(body, append(args, extra...)...)
-			next := append([]value{b.Add(i, one)}, got[:n]...)
+			next := append([]value{b.Add(v[0], one)}, got[:n]...)
 			for k, y := range got[n:] {
 				all := v[1+n+k]
 				row := b.Reshape(y, append([]int64{1}, y.Dims()...))

@@ -3,8 +3,8 @@ package ops
 import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
-	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
+	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
 
 // spaceRows divide an interval evenly, or its exponents. Their ends may be tensors, which are not waited
@@ -59,7 +59,7 @@ func inferSpace(c *Ctx, name string, typ int) error {
 func endsError(c *Ctx, name string) error {
 	text := ""
 	for i, end := range []string{"start", "end"} {
-		if c.Kind(i) != ir.KTensor {
+		if c.Kind(i) != wire.KTensor {
 			continue
 		}
 		if text != "" {

@@ -9,6 +9,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
+	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
 
 // tensors is a Tensor[] argument: shapes, "" for None.
@@ -30,7 +31,7 @@ func runList(t *testing.T, name string, args ...any) (got, module string) {
 	for _, a := range args {
 		switch a := a.(type) {
 		case tensors:
-			words = append(words, ir.Tag(ir.KTensors, len(a)))
+			words = append(words, wire.Tag(wire.KTensors, len(a)))
 			for _, s := range a {
 				id := ir.None
 				if s != "" {
@@ -40,7 +41,7 @@ func runList(t *testing.T, name string, args ...any) (got, module string) {
 				in = append(in, id)
 			}
 		case text:
-			words = append(words, ir.Tag(ir.KText, len(a)), 0)
+			words = append(words, wire.Tag(wire.KText, len(a)), 0)
 			for i := range a {
 				words[len(words)-1] |= int64(a[i]) << (8 * i)
 			}

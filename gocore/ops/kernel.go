@@ -7,6 +7,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
+	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
 
 // Kernel says that torch's own CPU kernel can compute a row, and how. The kernel is that of torch's op of the row's
@@ -164,7 +165,7 @@ func (l *Lowering) torchResults(k *Kernel) (results []*shape.Shape, which []int6
 }
 
 // wordResult is the first word of an argument that is like a result; see torchcpu's torch.h.
-const wordResult ir.Kind = 32
+const wordResult wire.Kind = 32
 
 // torchArgs are the node's arguments as a call encodes them; false if the kernel cannot take them.
 func (l *Lowering) torchArgs(row *Row) (words []int64, operands []value, ok bool) {
@@ -176,13 +177,13 @@ func (l *Lowering) torchArgs(row *Row) (words []int64, operands []value, ok bool
 		like, isLike := row.Torch.Like[i]
 		switch {
 		case isLike:
-			words = append(words, ir.Tag(wordResult, like))
-		case k == ir.KNull && optional:
-			words = append(words, ir.Tag(ir.KNull, 0))
-		case k == ir.KNull && kind == 'b' && i >= l.Len():
-			words = append(words, ir.Tag(ir.KConst, 0), 0)
-		case kind == 'T' && (k == ir.KTensor || k == ir.KHostZero):
-			words, operands = append(words, ir.Tag(ir.KTensor, 0)), append(operands, l.In(i))
+			words = append(words, wire.Tag(wordResult, like))
+		case k == wire.KNull && optional:
+			words = append(words, wire.Tag(wire.KNull, 0))
+		case k == wire.KNull && kind == 'b' && i >= l.Len():
+			words = append(words, wire.Tag(wire.KConst, 0), 0)
+		case kind == 'T' && (k == wire.KTensor || k == wire.KHostZero):
+			words, operands = append(words, wire.Tag(wire.KTensor, 0)), append(operands, l.In(i))
 		case strings.IndexByte(argWords[kind], byte(k)) >= 0:
 			words = append(words, l.Words(i)...)
 		default:
@@ -193,10 +194,10 @@ func (l *Lowering) torchArgs(row *Row) (words []int64, operands []value, ok bool
 }
 
 // argWords are the kinds of encoded arguments that the arguments of a letter may have, apart from None and tensors.
-var argWords = map[byte]string{'i': kindsOf(ir.KConst), 'b': kindsOf(ir.KConst), 'd': kindsOf(ir.KConst, ir.KConstF), 's': kindsOf(ir.KText),
-	'y': kindsOf(ir.KType), 'I': kindsOf(ir.KInts, ir.KConst), 'B': kindsOf(ir.KInts), 'D': kindsOf(ir.KFloats)}
+var argWords = map[byte]string{'i': kindsOf(wire.KConst), 'b': kindsOf(wire.KConst), 'd': kindsOf(wire.KConst, wire.KConstF), 's': kindsOf(wire.KText),
+	'y': kindsOf(wire.KType), 'I': kindsOf(wire.KInts, wire.KConst), 'B': kindsOf(wire.KInts), 'D': kindsOf(wire.KFloats)}
 
-func kindsOf(kinds ...ir.Kind) string {
+func kindsOf(kinds ...wire.Kind) string {
 	b := make([]byte, len(kinds))
 	for i, k := range kinds {
 		b[i] = byte(k)

@@ -12,6 +12,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
+	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
 
 // call is one op with arguments: the text of a shape for a tensor, ir.Number for a Scalar, int, bool,
@@ -62,31 +63,31 @@ func (k call) encode(t *testing.T, g *ir.Graph) (words []int64, in []ir.ID) {
 		}
 		switch a := a.(type) {
 		case nil:
-			words = append(words, ir.Tag(ir.KNull, 0))
+			words = append(words, wire.Tag(wire.KNull, 0))
 		case string:
 			s, ok := shape.Parse(a)
 			if !ok {
 				t.Fatalf("%s: no shape %q", k.op, a)
 			}
 			in = append(in, g.Add(ir.OpData, nil, nil, s, 0))
-			words = append(words, ir.Tag(ir.KTensor, 0))
+			words = append(words, wire.Tag(wire.KTensor, 0))
 		case ir.Number:
 			in = append(in, g.AddNumber(a, ir.Wrapped, false))
-			words = append(words, ir.Tag(ir.KFloat, 0))
+			words = append(words, wire.Tag(wire.KFloat, 0))
 		case int:
-			words = append(words, ir.Tag(ir.KConst, 0), int64(a))
+			words = append(words, wire.Tag(wire.KConst, 0), int64(a))
 		case bool:
 			w := int64(0)
 			if a {
 				w = 1
 			}
-			words = append(words, ir.Tag(ir.KConst, 0), w)
+			words = append(words, wire.Tag(wire.KConst, 0), w)
 		case float64:
-			words = append(words, ir.Tag(ir.KConstF, 0), int64(math.Float64bits(a)))
+			words = append(words, wire.Tag(wire.KConstF, 0), int64(math.Float64bits(a)))
 		case []int64:
-			words = append(append(words, ir.Tag(ir.KInts, len(a))), a...)
+			words = append(append(words, wire.Tag(wire.KInts, len(a))), a...)
 		case dtype.DType:
-			words = append(words, ir.Tag(ir.KType, 0), int64(a.TorchCode()))
+			words = append(words, wire.Tag(wire.KType, 0), int64(a.TorchCode()))
 		default:
 			t.Fatalf("%s: an argument of type %T", k.op, a)
 		}
@@ -96,14 +97,14 @@ func (k call) encode(t *testing.T, g *ir.Graph) (words []int64, in []ir.ID) {
 
 // offset appends an argument of Row.Offsets.
 func offset(g *ir.Graph, a any, words []int64, in []ir.ID) ([]int64, []ir.ID) {
-	tag, list := ir.Tag(ir.KInt, 0), []int64(nil)
+	tag, list := wire.Tag(wire.KInt, 0), []int64(nil)
 	switch a := a.(type) {
 	case nil:
-		tag = ir.Tag(ir.KNull, 0)
+		tag = wire.Tag(wire.KNull, 0)
 	case int:
 		list = []int64{int64(a)}
 	case []int64:
-		tag, list = ir.Tag(ir.KScalars, len(a)), a
+		tag, list = wire.Tag(wire.KScalars, len(a)), a
 	}
 	for _, n := range list {
 		in = append(in, g.AddArgument(ir.Number{Type: dtype.I64, I: n}, 0))

@@ -1,6 +1,6 @@
 //go:build pyext
 
-/* Arguments of an op, as torch's dispatcher hands them to a Python kernel, to the words of gocore/ir.Kind. */
+/* Arguments of an op, as torch's dispatcher hands them to a Python kernel, to words; see gocore/wire. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ int tgx_words_grow(struct tgx_words *w, Py_ssize_t more) {
   return 0;
 }
 
-static inline int64_t tag(int kind, int64_t n) { return kind | n << 8; }
+static inline int64_t tag(int kind, int64_t n) { return kind | n << TGX_COUNT_SHIFT; }
 
 static inline int64_t bits(double x) {
   int64_t b;
@@ -79,20 +79,20 @@ static double bfloat_to_double(uint16_t h) {
 int tgx_host_value(int32_t scalar_type, const void *data, int64_t *v) {
   v[0] = v[1] = 0;
   switch (scalar_type) {
-    case 0: v[0] = *(const uint8_t *)data; return 0;
-    case 1: v[0] = *(const int8_t *)data; return 0;
-    case 2: v[0] = *(const int16_t *)data; return 0;
-    case 3: v[0] = *(const int32_t *)data; return 0;
-    case 4: case 29: v[0] = *(const int64_t *)data; return 0;
-    case 5: v[0] = bits(half_to_double(*(const uint16_t *)data)); return 0;
-    case 6: v[0] = bits(*(const float *)data); return 0;
-    case 7: v[0] = bits(*(const double *)data); return 0;
-    case 9: v[0] = bits(((const float *)data)[0]), v[1] = bits(((const float *)data)[1]); return 0;
-    case 10: v[0] = bits(((const double *)data)[0]), v[1] = bits(((const double *)data)[1]); return 0;
-    case 11: v[0] = *(const uint8_t *)data != 0; return 0;
-    case 15: v[0] = bits(bfloat_to_double(*(const uint16_t *)data)); return 0;
-    case 27: v[0] = *(const uint16_t *)data; return 0;
-    case 28: v[0] = *(const uint32_t *)data; return 0;
+    case TGX_DTYPE_UINT8: v[0] = *(const uint8_t *)data; return 0;
+    case TGX_DTYPE_INT8: v[0] = *(const int8_t *)data; return 0;
+    case TGX_DTYPE_INT16: v[0] = *(const int16_t *)data; return 0;
+    case TGX_DTYPE_INT32: v[0] = *(const int32_t *)data; return 0;
+    case TGX_DTYPE_INT64: case TGX_DTYPE_UINT64: v[0] = *(const int64_t *)data; return 0;
+    case TGX_DTYPE_FLOAT16: v[0] = bits(half_to_double(*(const uint16_t *)data)); return 0;
+    case TGX_DTYPE_FLOAT32: v[0] = bits(*(const float *)data); return 0;
+    case TGX_DTYPE_FLOAT64: v[0] = bits(*(const double *)data); return 0;
+    case TGX_DTYPE_COMPLEX64: v[0] = bits(((const float *)data)[0]), v[1] = bits(((const float *)data)[1]); return 0;
+    case TGX_DTYPE_COMPLEX128: v[0] = bits(((const double *)data)[0]), v[1] = bits(((const double *)data)[1]); return 0;
+    case TGX_DTYPE_BOOL: v[0] = *(const uint8_t *)data != 0; return 0;
+    case TGX_DTYPE_BFLOAT16: v[0] = bits(bfloat_to_double(*(const uint16_t *)data)); return 0;
+    case TGX_DTYPE_UINT16: v[0] = *(const uint16_t *)data; return 0;
+    case TGX_DTYPE_UINT32: v[0] = *(const uint32_t *)data; return 0;
   }
   return -1;
 }
@@ -106,7 +106,7 @@ static int put_host_zero(struct tgx_call *c, PyObject *tensor, const struct tgx_
     if (x == -1 && PyErr_Occurred()) return -1;
     v[0] = bits(x), v[1] = 0;
   }
-  return put3(&c->words, TGX_HOST_ZERO | (int64_t)m->scalar_type << 16, v[0], v[1]);
+  return put3(&c->words, TGX_HOST_ZERO | (int64_t)m->scalar_type << TGX_TYPE_SHIFT, v[0], v[1]);
 }
 
 /* 0, -1 with an exception, 1 if arg is not a number. */
@@ -144,7 +144,7 @@ static int has_bit(PyObject *tensor, const char *query) {
 
 /* Whether the tensor's data is not its value; -1 with an exception. */
 static int is_lazy(const struct tgx_call *c, PyObject *tensor, int32_t scalar_type) {
-  bool complex = scalar_type == 9 || scalar_type == 10;
+  bool complex = scalar_type == TGX_DTYPE_COMPLEX64 || scalar_type == TGX_DTYPE_COMPLEX128;
   int r = complex && c->lazy & TGX_LAZY_CONJ ? has_bit(tensor, "is_conj") : 0;
   return r == 0 && c->lazy & TGX_LAZY_NEG ? has_bit(tensor, "is_neg") : r;
 }
@@ -153,7 +153,7 @@ static int put_device_tensor(struct tgx_words *w, const struct tgx_meta *m) {
   Py_ssize_t nd = (Py_ssize_t)m->ndim;
   if (tgx_words_need(w, 3 + 2 * nd) < 0) return -1;
   int64_t *p = w->p + w->n;
-  p[0] = TGX_TENSOR | nd << 8 | (int64_t)m->scalar_type << 16;
+  p[0] = tag(TGX_TENSOR, nd) | (int64_t)m->scalar_type << TGX_TYPE_SHIFT;
   p[1] = m->handle;
   p[2] = m->offset;
   for (Py_ssize_t i = 0; i < nd; i++) {
@@ -266,7 +266,7 @@ static int put_property(struct tgx_call *c, enum tgx_type type, PyObject *tensor
   if (tgx_meta_read(tensor, &m) < 0) return -1;
   tgx_shim.aoti_torch_get_device_index(m.owner, &index);
   tgx_meta_free(&m);
-  return type == TGX_T_TYPE ? put2(&c->words, TGX_TYPE, m.scalar_type) : put2(&c->words, TGX_DEVICE, index);
+  return type == TGX_T_SCALAR_TYPE ? put2(&c->words, TGX_TYPE, m.scalar_type) : put2(&c->words, TGX_DEVICE, index);
 }
 
 static int put_device(struct tgx_call *c, PyObject *arg) {
@@ -289,7 +289,7 @@ done:
 
 int tgx_encode(struct tgx_call *c, enum tgx_type type, PyObject *arg) {
   if (arg == Py_None) return put(&c->words, TGX_NULL);
-  if ((type == TGX_T_TYPE || type == TGX_T_DEVICE) && PyObject_TypeCheck(arg, tgx_state.tensor_type))
+  if ((type == TGX_T_SCALAR_TYPE || type == TGX_T_DEVICE) && PyObject_TypeCheck(arg, tgx_state.tensor_type))
     return put_property(c, type, arg);
   switch (type) {
     case TGX_T_TENSOR: return put_tensor_place(c, arg);
@@ -304,7 +304,7 @@ int tgx_encode(struct tgx_call *c, enum tgx_type type, PyObject *arg) {
     case TGX_T_SCALARS: return put_items(c, TGX_SCALARS, arg, put_scalar);
     case TGX_T_TEXT: return put_text(c, arg);
     case TGX_T_ENUM: return put_enum(c, TGX_CONST, arg);
-    case TGX_T_TYPE: return put_enum(c, TGX_TYPE, arg);
+    case TGX_T_SCALAR_TYPE: return put_enum(c, TGX_TYPE, arg);
     case TGX_T_DEVICE: return put_device(c, arg);
     case TGX_T_GENERATOR: {
       int64_t number;

@@ -78,7 +78,7 @@ static PyObject *make(const request *r, int64_t bytes, bool strided) {
   int64_t handle = 0, status;
   while ((status = tgx_alloc(bytes, r->device, &handle)) == TGX_BUSY)
     if (tgx_wait() < 0) return NULL;
-  if (status == TGX_OK)
+  if (status == TGX_DONE)
     return tgx_new_tensor(handle, (int32_t)r->type, r->device, r->ndim, r->sizes, strided ? r->strides : NULL);
   tgx_set_error();
   return NULL;
@@ -163,7 +163,7 @@ static PyObject *place(PyObject *tensor, int64_t device) {
   if (item == 0 || data == NULL || !is_dense(&m, &elements) || elements * item > MAX_PLACED) goto done;
   while ((status = tgx_place((void *)data, m.scalar_type, (int64_t *)m.sizes, m.ndim, device, &handle)) == TGX_BUSY)
     if (tgx_wait() < 0) goto done;
-  if (status == TGX_OK)
+  if (status == TGX_DONE)
     r = tgx_new_tensor(handle, m.scalar_type, device, m.ndim, m.sizes, NULL);
   else
     tgx_set_error();

@@ -104,14 +104,14 @@ static int put_words(struct tgx_words *w, const int64_t *p, Py_ssize_t n) {
 static int encode_record(const kernel *k, PyObject *const *v, Py_ssize_t element, struct tgx_call *c) {
   struct tgx_words *w = &c->words;
   Py_ssize_t start = w->n;
-  if (tgx_words_need(w, TGX_HEADER) < 0) return -1;
+  if (tgx_words_need(w, TGX_HEAD_WORDS) < 0) return -1;
   int64_t *head = w->p + start;
-  head[0] = k->row;
-  head[1] = k->nargs;
-  head[2] = k->ndestinations;
-  head[4] = tgx_call_site();
-  head[5] = element;
-  w->n += TGX_HEADER;
+  head[TGX_HEAD_ROW] = k->row;
+  head[TGX_HEAD_ARGS] = k->nargs;
+  head[TGX_HEAD_DISPOSITIONS] = k->ndestinations;
+  head[TGX_HEAD_LOCATION] = tgx_call_site();
+  head[TGX_HEAD_ELEMENT] = element;
+  w->n += TGX_HEAD_WORDS;
   for (int i = 0; i < k->nargs; i++) {
     const row_arg *a = &k->args[i];
     PyObject *arg = a->param < 0 ? NULL : pick(v[a->param], a->each, element);
@@ -121,27 +121,27 @@ static int encode_record(const kernel *k, PyObject *const *v, Py_ssize_t element
     const destination *d = &k->destinations[i];
     int64_t mode = d->mode;
     if (put_words(w, &mode, 1) < 0) return -1;
-    if ((mode & 255) != TGX_WRITE) continue;
+    if ((mode & TGX_DISPOSITION_MASK) != TGX_WRITE) continue;
     PyObject *target = pick(v[d->param], k->each, element);
     Py_ssize_t at = w->n;
     if (target == NULL || tgx_encode(c, TGX_T_TENSOR, target) < 0) return -1;
-    if (at == w->n || (w->p[at] & 255) != TGX_TENSOR) c->otherwise = true; /* a CPU tensor is not written here */
+    if (at == w->n || (w->p[at] & TGX_KIND_MASK) != TGX_TENSOR) c->otherwise = true; /* a CPU tensor is not written here */
   }
-  w->p[start + 3] = c->on_device ? -1 : tgx_state.current_device;
+  w->p[start + TGX_HEAD_DEVICE] = c->on_device ? -1 : tgx_state.current_device;
   return 0;
 }
 
 /* ---- the core call ---- */
 
 static int resize_destination(const kernel *k, PyObject *const *v, const int64_t *out) {
-  int64_t d = out[0], ndim = out[1];
+  int64_t d = out[TGX_RESIZE_DISPOSITION], ndim = out[TGX_RESIZE_RANK];
   if (d < 0 || d >= k->ndestinations || ndim < 0 || ndim > TGX_MAX_DIMS) {
     PyErr_Format(PyExc_SystemError, "%U: the core asks for a resize of destination %lld", k->name, (long long)d);
     return -1;
   }
   PyObject *sizes = PyTuple_New((Py_ssize_t)ndim), *r = NULL;
   for (int64_t i = 0; sizes && i < ndim; i++) {
-    PyObject *size = PyLong_FromLongLong(out[2 + i]);
+    PyObject *size = PyLong_FromLongLong(out[TGX_RESIZE_SIZES + i]);
     if (size == NULL) Py_CLEAR(sizes);
     else PyTuple_SET_ITEM(sizes, (Py_ssize_t)i, size);
   }
@@ -151,13 +151,13 @@ static int resize_destination(const kernel *k, PyObject *const *v, const int64_t
   return r ? 0 : -1;
 }
 
-/* TGX_OK or TGX_RESIZE, or -1 with an exception; *refused if the core has no lowering for it. */
+/* TGX_DONE or TGX_RESIZE, or -1 with an exception; *refused if the core has no lowering for it. */
 static int trace(int64_t *words, Py_ssize_t n, int64_t *out, int64_t cap, bool *refused) {
   for (;;) {
     int64_t status = tgx_trace(words, n, out, cap);
-    if (status == TGX_OK || status == TGX_RESIZE) return (int)status;
+    if (status == TGX_DONE || status == TGX_RESIZE) return (int)status;
     if (status != TGX_BUSY) {
-      if (tgx_set_error() == TGX_NOT_LOWERED) *refused = true;
+      if (tgx_set_error() == TGX_NOT_LOWERED_ERROR) *refused = true;
       return -1;
     }
     if (tgx_wait() < 0) return -1;
@@ -166,15 +166,15 @@ static int trace(int64_t *words, Py_ssize_t n, int64_t *out, int64_t cap, bool *
 
 /* Takes the next result off out; *result is NULL where there is none. */
 static int next_result(int64_t **out, PyObject **result) {
-  int64_t *p = *out, handle = p[0];
+  int64_t *p = *out, handle = p[TGX_RESULT_HANDLE], ndim;
   *result = NULL;
   if (handle == 0) {
     *out = p + 1;
     return 0;
   }
-  int64_t ndim = p[3], strided = p[4 + ndim];
-  *out = p + 5 + ndim + (strided ? ndim : 0);
-  *result = tgx_new_tensor(handle, (int32_t)p[1], p[2], ndim, p + 4, strided ? p + 5 + ndim : NULL);
+  ndim = p[TGX_RESULT_RANK];
+  *out = p + TGX_RESULT_SIZES + ndim;
+  *result = tgx_new_tensor(handle, (int32_t)p[TGX_RESULT_TYPE], p[TGX_RESULT_DEVICE], ndim, p + TGX_RESULT_SIZES, NULL);
   return *result ? 0 : -1;
 }
 
@@ -249,7 +249,7 @@ static PyObject *call_once(const kernel *k, PyObject *const *v, struct tgx_call 
     c->words.n = 0;
     if (encode_record(k, v, 0, c) < 0 || c->otherwise) break;
     int status = trace(c->words.p, c->words.n, out, cap, &c->otherwise);
-    if (status == TGX_OK) {
+    if (status == TGX_DONE) {
       result = k->shape == RETURN_LIST ? list_results(out) : fixed_results(k, v, out);
       break;
     }
@@ -299,7 +299,7 @@ static PyObject *trace_each(const kernel *k, struct tgx_call *c, const Py_ssize_
     int status = trace(c->words.p + starts[i], starts[i + 1] - starts[i], out, OUT_WORDS, &refused);
     c->otherwise = refused && i == 0; /* later, elements have been written */
     if (status == TGX_RESIZE) PyErr_Format(PyExc_SystemError, "%U: the core asks for a resize", k->name);
-    if (status != TGX_OK || take_results(out + 1, &item, 1) < 0)
+    if (status != TGX_DONE || take_results(out + 1, &item, 1) < 0)
       Py_CLEAR(list);
     else if (k->shape != RETURN_NONE)
       PyList_SET_ITEM(list, i, item ? item : Py_NewRef(Py_None));
@@ -365,7 +365,7 @@ static PyObject *call_otherwise(PyObject *self, PyObject *const *args, Py_ssize_
 
 static PyObject *kernel_call(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
   const kernel *k = (const kernel *)self;
-  PyObject *v[TGX_MAX_PARAMS];
+  PyObject *v[TGX_MAX_ARGS];
   struct tgx_call c;
   if (tgx_check_fork() < 0 || bind(k, args, PyVectorcall_NARGS(nargsf), kwnames, v) < 0 || tgx_release_dead() < 0)
     return NULL;
@@ -387,17 +387,17 @@ Py_ssize_t tgx_direct_operands(PyObject *object) {
   return k->npositional;
 }
 
-/* TGX_OK, TGX_ERROR, or -1 with an exception. */
+/* TGX_DONE, TGX_FAILED, or -1 with an exception. */
 static int trace_direct(const struct tgx_call *c, int64_t *out, int64_t cap) {
   int64_t status;
   while ((status = tgx_trace(c->words.p, c->words.n, out, cap)) == TGX_BUSY)
     if (tgx_wait() < 0) return -1;
-  return status == TGX_OK ? TGX_OK : TGX_ERROR;
+  return status == TGX_DONE ? TGX_DONE : TGX_FAILED;
 }
 
 PyObject *tgx_call_direct(PyObject *object, PyObject *const *operands, Py_ssize_t n) {
   const kernel *k = (const kernel *)object;
-  PyObject *v[TGX_MAX_PARAMS] = {NULL}, *r = NULL;
+  PyObject *v[TGX_MAX_ARGS] = {NULL}, *r = NULL;
   struct tgx_call c;
   int64_t out[OUT_WORDS];
   if (tgx_release_dead() < 0) return NULL;
@@ -409,7 +409,7 @@ PyObject *tgx_call_direct(PyObject *object, PyObject *const *operands, Py_ssize_
   c.direct = true;
   if (encode_record(k, v, 0, &c) < 0)
     PyErr_Clear();
-  else if (!c.otherwise && c.on_device && trace_direct(&c, out, OUT_WORDS) == TGX_OK)
+  else if (!c.otherwise && c.on_device && trace_direct(&c, out, OUT_WORDS) == TGX_DONE)
     r = fixed_results(k, v, out);
   tgx_words_free(&c.words);
   if (r != NULL && k->destinations[0].mode == TGX_WRITE && tgx_bump_version(v[k->destinations[0].param]) < 0)
@@ -466,8 +466,8 @@ static void *table(Py_ssize_t n, size_t size) {
 /* params: [(name, keyword_only, required)] */
 static int read_params(kernel *k, PyObject *list) {
   Py_ssize_t n = PyList_GET_SIZE(list);
-  if (n > TGX_MAX_PARAMS) {
-    PyErr_Format(PyExc_ValueError, "%U has %zd parameters, at most %d are possible", k->name, n, TGX_MAX_PARAMS);
+  if (n > TGX_MAX_ARGS) {
+    PyErr_Format(PyExc_ValueError, "%U has %zd parameters, at most %d are possible", k->name, n, TGX_MAX_ARGS);
     return -1;
   }
   if ((k->params = table(n, sizeof *k->params)) == NULL) return -1;
@@ -520,7 +520,7 @@ static int read_destinations(kernel *k, PyObject *list) {
   for (Py_ssize_t i = 0; i < n; i++) {
     int mode, p;
     if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "ii", &mode, &p)) return -1;
-    bool writes = (mode & 255) == TGX_WRITE;
+    bool writes = (mode & TGX_DISPOSITION_MASK) == TGX_WRITE;
     if (n > MAX_RESULTS || (writes && (p < 0 || p >= k->nparams || !k->params[p].required))) {
       PyErr_Format(PyExc_ValueError, "%U: destination %zd: bad parameter %d", k->name, i, p);
       return -1;

@@ -2,11 +2,12 @@
 
 /* The CPython module _goxlafast. */
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "pyfast.h"
 
-struct tgx_state tgx_state = {.default_type = 6}; /* float32 */
+struct tgx_state tgx_state = {.default_type = TGX_DTYPE_FLOAT32};
 volatile int tgx_forked;
 
 static void after_fork_in_child(void) { tgx_forked = 1; }
@@ -19,7 +20,7 @@ static PyObject *error_class(int64_t kind) {
 
 int tgx_check_fork(void) {
   if (!tgx_forked) return 0;
-  PyErr_SetString(error_class(TGX_FORKED_PROCESS),
+  PyErr_SetString(error_class(TGX_FORKED_PROCESS_ERROR),
                   "an xla tensor was used in a process forked after torch_go_xla had started; the device cannot be "
                   "used there. Start the process by \"spawn\", or keep xla tensors out of it");
   return -1;
@@ -58,11 +59,6 @@ int tgx_wait(void) {
 }
 
 /* ---- setup ---- */
-
-static PyObject *fast_abi(PyObject *self, PyObject *unused) {
-  (void)self, (void)unused;
-  return PyLong_FromLongLong(tgx_abi());
-}
 
 static PyObject *fast_setup(PyObject *self, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"library", "tensor_type", "from_dlpack", "resize_out", "otherwise", "errors",
@@ -198,7 +194,7 @@ static PyObject *fast_new_tensor(PyObject *self, PyObject *args) {
 #define UNTIL_IDLE(status, call)                      \
   while ((status = (call)) == TGX_BUSY)               \
     if (tgx_wait() < 0) return NULL;                  \
-  if (status != TGX_OK) {                             \
+  if (status != TGX_DONE) {                             \
     tgx_set_error();                                  \
     return NULL;                                      \
   }
@@ -271,7 +267,6 @@ static PyObject *fast_set_storage_nbytes(PyObject *self, PyObject *args) {
 }
 
 static PyMethodDef methods[] = {
-    {"abi", fast_abi, METH_NOARGS, "abi() -> int"},
     {"setup", (PyCFunction)(void (*)(void))fast_setup, METH_VARARGS | METH_KEYWORDS,
      "setup(library, tensor_type, from_dlpack, resize_out, otherwise, errors, enums, empty, empty_strided, increment_version)"},
     {"kernel", (PyCFunction)(void (*)(void))tgx_make_kernel, METH_VARARGS | METH_KEYWORDS,
@@ -323,6 +318,10 @@ static struct PyModuleDef module = {
 PyMODINIT_FUNC PyInit__goxlafast(void) {
   static bool watching;
   if (PyType_Ready(&tgx_kernel_type) < 0) return NULL;
+  char *vocabulary = tgx_vocabulary();
+  bool same = strcmp(vocabulary, TGX_VOCABULARY) == 0;
+  free(vocabulary);
+  if (!same) return PyErr_Format(PyExc_ImportError, "the C and the Go part of the library are of different builds");
   if (!watching && pthread_atfork(NULL, NULL, after_fork_in_child) != 0) return PyErr_NoMemory();
   watching = true;
   return PyModule_Create(&module);

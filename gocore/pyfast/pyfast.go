@@ -17,10 +17,8 @@ import (
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/engine"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
+	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
-
-// abi is the revision of the interface between this library's C part and its Python half.
-const abi = 2
 
 // lastError is the error of the last call that failed. Callers hold the GIL from the call until they have
 // taken the text; one that fails without the GIL (tgx_ready) is repeated with it.
@@ -29,7 +27,7 @@ var lastError atomic.Pointer[error]
 // fail keeps err for tgx_error_text.
 func fail(err error) C.int64_t {
 	lastError.Store(&err)
-	return C.int64_t(engine.Failed)
+	return C.int64_t(wire.Failed)
 }
 
 // result is the status of a call that gives an error or nothing.
@@ -37,7 +35,7 @@ func result(err error) C.int64_t {
 	if err != nil {
 		return fail(err)
 	}
-	return C.int64_t(engine.Done)
+	return C.int64_t(wire.Done)
 }
 
 // guard turns a panic into the failure of the call that it is deferred in.
@@ -51,8 +49,8 @@ func words(p *C.int64_t, n C.int64_t) []int64 {
 	return unsafe.Slice((*int64)(unsafe.Pointer(p)), int(n))
 }
 
-//export tgx_abi
-func tgx_abi() C.int64_t { return abi }
+//export tgx_vocabulary
+func tgx_vocabulary() *C.char { return C.CString(wire.Hash) }
 
 // tgx_start connects the core to the list of dead storages.
 //
@@ -101,7 +99,7 @@ func tgx_wait_idle() C.int64_t {
 func tgx_alloc(nbytes, device C.int64_t, handle *C.int64_t) (status C.int64_t) {
 	defer guard(&status)
 	if !engine.Default.Idle() {
-		return C.int64_t(engine.Busy)
+		return C.int64_t(wire.Busy)
 	}
 	h, err := engine.Default.Alloc(int64(nbytes), int32(device))
 	*handle = C.int64_t(h)
@@ -112,7 +110,7 @@ func tgx_alloc(nbytes, device C.int64_t, handle *C.int64_t) (status C.int64_t) {
 func tgx_place(src unsafe.Pointer, scalarType C.int64_t, dims *C.int64_t, ndim, device C.int64_t, handle *C.int64_t) (status C.int64_t) {
 	defer guard(&status)
 	if !engine.Default.Idle() {
-		return C.int64_t(engine.Busy)
+		return C.int64_t(wire.Busy)
 	}
 	h, err := engine.Default.Place(src, int(scalarType), words(dims, ndim), int32(device))
 	*handle = C.int64_t(h)
@@ -123,7 +121,7 @@ func tgx_place(src unsafe.Pointer, scalarType C.int64_t, dims *C.int64_t, ndim, 
 func tgx_resize(handle, nbytes C.int64_t) (status C.int64_t) {
 	defer guard(&status)
 	if !engine.Default.Idle() {
-		return C.int64_t(engine.Busy)
+		return C.int64_t(wire.Busy)
 	}
 	return result(engine.Default.Resize(uint64(handle), int64(nbytes)))
 }
@@ -157,7 +155,7 @@ func tgx_idle() C.int64_t {
 func tgx_release(handles *C.int64_t, n C.int64_t) (status C.int64_t) {
 	defer guard(&status)
 	engine.Default.Release(unsafe.Slice((*uint64)(unsafe.Pointer(handles)), int(n)))
-	return C.int64_t(engine.Done)
+	return C.int64_t(wire.Done)
 }
 
 //export tgx_replay

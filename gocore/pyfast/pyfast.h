@@ -24,11 +24,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "vocabulary.h"
+
 /* ---- the core: exported by pyfast.go ---- */
 
-enum { TGX_OK = 0, TGX_ERROR = 1, TGX_RESIZE = 2, TGX_BUSY = 3 };
-
-extern int64_t tgx_abi(void);
+/* The state of the vocabulary that the Go part was built with. */
+extern char *tgx_vocabulary(void);
 extern void tgx_start(void);
 extern int64_t tgx_trace(int64_t *words, int64_t n, int64_t *out, int64_t outcap);
 /* Kind and text (UTF-8, cut at cap) of the last error; returns the text's whole length. */
@@ -51,20 +52,6 @@ extern int64_t tgx_location(char *file, int64_t file_bytes, int64_t line);
 
 /* Storages that died since the last call, at most cap; returns how many. Any thread, with or without the GIL. */
 extern int64_t tgx_take_dead(int64_t *dst, int64_t cap);
-
-/* Kinds of encoded arguments; the numbers of gocore/ir.Kind. */
-enum {
-  TGX_NULL, TGX_TENSOR, TGX_INT, TGX_FLOAT, TGX_BOOL, TGX_COMPLEX, TGX_HOST_ZERO, TGX_CONST, TGX_CONST_F,
-  TGX_INTS, TGX_FLOATS, TGX_TENSORS, TGX_SCALARS, TGX_TEXT, TGX_TYPE, TGX_DEVICE, TGX_GENERATOR,
-};
-
-/* Outcomes of a replay; those of gocore/engine.Outcome. */
-enum { TGX_MISSED = 0, TGX_RAN = 1, TGX_SETTLED = 2 };
-
-/* Destination words of a traced op. */
-enum { TGX_NEW = 0, TGX_WRITE = 1, TGX_DROP = 2, TGX_WRITE_RESIZE = 1 | 256 };
-
-enum { TGX_MAX_PARAMS = 48, TGX_MAX_DIMS = 255, TGX_HEADER = 6 };
 
 /* ---- shim.c ---- */
 
@@ -150,7 +137,6 @@ extern volatile int tgx_forked;
 int tgx_check_fork(void);
 /* Sets the Python exception of the last core error; returns its kind. */
 int64_t tgx_set_error(void);
-enum { TGX_NOT_LOWERED = 5, TGX_FORKED_PROCESS = 10 }; /* kinds that C looks at; package errs has them all */
 /* Lets other threads run until the core is idle; -1 with an exception if a signal handler raised. */
 int tgx_wait(void);
 
@@ -192,15 +178,6 @@ int tgx_words_grow(struct tgx_words *w, Py_ssize_t more);
 static inline int tgx_words_need(struct tgx_words *w, Py_ssize_t more) {
   return w->n + more <= w->cap ? 0 : tgx_words_grow(w, more);
 }
-
-/* How an argument of a schema is encoded: its declared type, optional or not. */
-enum tgx_type {
-  TGX_T_TENSOR, TGX_T_TENSORS, TGX_T_INT, TGX_T_INTS, TGX_T_FLOAT, TGX_T_FLOATS, TGX_T_SCALAR, TGX_T_SCALARS,
-  TGX_T_TEXT, TGX_T_ENUM, TGX_T_TYPE, TGX_T_DEVICE, TGX_T_GENERATOR, TGX_T_COUNT,
-};
-
-/* Bits that torch sets on a tensor in place of computing: the data is to be read conjugated, or negated. */
-enum { TGX_LAZY_CONJ = 1, TGX_LAZY_NEG = 2 };
 
 /* What the encoder of one call finds out on the way. */
 struct tgx_call {

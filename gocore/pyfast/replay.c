@@ -251,8 +251,8 @@ static PyObject *run(const replay *r, PyObject *args, int64_t *handles, int64_t 
   Py_BEGIN_ALLOW_THREADS
   status = tgx_replay(r->id, handles, r->narguments, made, r->nresults, &outcome);
   Py_END_ALLOW_THREADS
-  if (status == TGX_ERROR) status = tgx_replay(r->id, handles, r->narguments, made, r->nresults, &outcome);
-  if (status != TGX_OK) {
+  if (status == TGX_FAILED) status = tgx_replay(r->id, handles, r->narguments, made, r->nresults, &outcome);
+  if (status != TGX_DONE) {
     tgx_set_error();
     return NULL;
   }

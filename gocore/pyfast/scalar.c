@@ -16,10 +16,11 @@ static double real(int64_t bits) {
 
 static PyObject *number(int32_t scalar_type, const int64_t *v) {
   switch (scalar_type) {
-    case 0: case 1: case 2: case 3: case 4: case 27: case 28: return PyLong_FromLongLong(v[0]);
-    case 29: return PyLong_FromUnsignedLongLong((uint64_t)v[0]);
-    case 9: case 10: return PyComplex_FromDoubles(real(v[0]), real(v[1]));
-    case 11: return PyBool_FromLong(v[0] != 0);
+    case TGX_DTYPE_UINT8: case TGX_DTYPE_INT8: case TGX_DTYPE_INT16: case TGX_DTYPE_INT32: case TGX_DTYPE_INT64:
+    case TGX_DTYPE_UINT16: case TGX_DTYPE_UINT32: return PyLong_FromLongLong(v[0]);
+    case TGX_DTYPE_UINT64: return PyLong_FromUnsignedLongLong((uint64_t)v[0]);
+    case TGX_DTYPE_COMPLEX64: case TGX_DTYPE_COMPLEX128: return PyComplex_FromDoubles(real(v[0]), real(v[1]));
+    case TGX_DTYPE_BOOL: return PyBool_FromLong(v[0] != 0);
     default: return PyFloat_FromDouble(real(v[0]));
   }
 }
@@ -27,13 +28,13 @@ static PyObject *number(int32_t scalar_type, const int64_t *v) {
 /* Waits until the storage is computed. The first look keeps the GIL: most often there is nothing to wait for. */
 static int await(int64_t handle) {
   int64_t ready = 0, status = tgx_ready(handle, 0, &ready);
-  while (status == TGX_OK && !ready) {
+  while (status == TGX_DONE && !ready) {
     Py_BEGIN_ALLOW_THREADS
     status = tgx_ready(handle, SLICE_MS, &ready);
     Py_END_ALLOW_THREADS
     if (PyErr_CheckSignals() < 0) return -1;
   }
-  if (status == TGX_OK || tgx_ready(handle, 0, &ready) == TGX_OK) return 0;
+  if (status == TGX_DONE || tgx_ready(handle, 0, &ready) == TGX_DONE) return 0;
   tgx_set_error(); /* of the second call, made with the GIL: no other thread's */
   return -1;
 }
@@ -52,7 +53,7 @@ PyObject *tgx_item(PyObject *module, PyObject *tensor) {
   tgx_meta_free(&m);
   if (!plain) Py_RETURN_NOTIMPLEMENTED;
   if (await(m.handle) < 0) return NULL;
-  if (tgx_fetch(m.handle, data, nbytes) != TGX_OK) {
+  if (tgx_fetch(m.handle, data, nbytes) != TGX_DONE) {
     tgx_set_error();
     return NULL;
   }
@@ -73,7 +74,8 @@ static PyObject *wrapped_number(PyObject *self, PyObject *tensor, PyObject *type
   if (tensor == NULL || tensor == Py_None) return Py_NewRef(self);
   bool readable = tgx_meta_read(tensor, &m) == 0;
   if (readable) tgx_meta_free(&m);
-  bool is_number = m.scalar_type == 4 || m.scalar_type == 7 || m.scalar_type == 10 || m.scalar_type == 11;
+  bool is_number = m.scalar_type == TGX_DTYPE_INT64 || m.scalar_type == TGX_DTYPE_FLOAT64 ||
+                   m.scalar_type == TGX_DTYPE_COMPLEX128 || m.scalar_type == TGX_DTYPE_BOOL;
   if (readable && is_number && m.device_type == tgx_shim.cpu && m.ndim == 0 && m.handle != 0 &&
       tgx_host_value(m.scalar_type, (const void *)(intptr_t)m.handle, v) == 0)
     return number(m.scalar_type, v);

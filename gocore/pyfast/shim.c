@@ -23,10 +23,11 @@ const char *tgx_shim_load(const char *path) {
 
 void *tgx_shim_symbol(const char *name) { return dlsym(library, name); }
 
-/* By the number of c10::ScalarType; the types of gocore/dtype. */
+/* By the number of c10::ScalarType. */
 static const int8_t item_sizes[] = {
-    [0] = 1,  [1] = 1,  [2] = 2,  [3] = 4,  [4] = 8,  [5] = 2,  [6] = 4,  [7] = 8,  [9] = 8,  [10] = 16,
-    [11] = 1, [15] = 2, [23] = 1, [24] = 1, [25] = 1, [26] = 1, [27] = 2, [28] = 4, [29] = 8,
+#define ROW(name, number, bytes, code) [number] = bytes,
+    TGX_DTYPES(ROW)
+#undef ROW
 };
 
 int64_t tgx_item_size(int32_t scalar_type) {

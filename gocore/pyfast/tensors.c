@@ -40,15 +40,11 @@ typedef struct storage {
   int64_t dims[];
 } storage;
 
-enum { DL_INT, DL_UINT, DL_FLOAT, DL_BFLOAT = 4, DL_COMPLEX, DL_BOOL };
-
 /* By the number of c10::ScalarType. */
 static const dl_type dl_types[] = {
-    [0] = {DL_UINT, 8, 1},     [1] = {DL_INT, 8, 1},      [2] = {DL_INT, 16, 1},   [3] = {DL_INT, 32, 1},
-    [4] = {DL_INT, 64, 1},     [5] = {DL_FLOAT, 16, 1},   [6] = {DL_FLOAT, 32, 1}, [7] = {DL_FLOAT, 64, 1},
-    [9] = {DL_COMPLEX, 64, 1}, [10] = {DL_COMPLEX, 128, 1}, [11] = {DL_BOOL, 8, 1}, [15] = {DL_BFLOAT, 16, 1},
-    [23] = {12, 8, 1},         [24] = {10, 8, 1},         [25] = {13, 8, 1},       [26] = {11, 8, 1},
-    [27] = {DL_UINT, 16, 1},   [28] = {DL_UINT, 32, 1},   [29] = {DL_UINT, 64, 1},
+#define ROW(name, number, bytes, code) [number] = {code, 8 * bytes, 1},
+    TGX_DTYPES(ROW)
+#undef ROW
 };
 
 /* Dead storages. Any thread pushes on `dead` without a lock; takers, one at a time, move it to `taken`. */
@@ -94,7 +90,7 @@ int tgx_release_dead(void) {
   if (atomic_load_explicit(&dead_count, memory_order_relaxed) < RELEASE_BATCH || !tgx_idle()) return 0;
   int64_t handles[4 * RELEASE_BATCH];
   int64_t n = tgx_take_dead(handles, 4 * RELEASE_BATCH);
-  if (tgx_release(handles, n) == TGX_OK) return 0;
+  if (tgx_release(handles, n) == TGX_DONE) return 0;
   tgx_set_error();
   return -1;
 }

@@ -94,7 +94,8 @@ func compile() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	headers = append(headers, filepath.Join(dir, "pjrt", "abi.h"), filepath.Join(dir, "pjrt", "abi_functions.h"))
+	headers = append(headers, filepath.Join(dir, "pjrt", "abi.h"), filepath.Join(dir, "pjrt", "types.h"),
+		filepath.Join(dir, "pjrt", "abi_functions.h"))
 	compiler := os.Getenv("CC")
 	if compiler == "" {
 		compiler = "cc"

@@ -6,43 +6,17 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "types.h"
 #include "xla/layout_util.h"
 #include "xla/shape_util.h"
 
 namespace xlacpu {
 namespace {
 
-// The two enums number the same types differently, so the pairs are listed.
 constexpr std::pair<PJRT_Buffer_Type, xla::PrimitiveType> kTypes[] = {
-    {PJRT_Buffer_Type_PRED, xla::PRED},
-    {PJRT_Buffer_Type_S8, xla::S8},
-    {PJRT_Buffer_Type_S16, xla::S16},
-    {PJRT_Buffer_Type_S32, xla::S32},
-    {PJRT_Buffer_Type_S64, xla::S64},
-    {PJRT_Buffer_Type_U8, xla::U8},
-    {PJRT_Buffer_Type_U16, xla::U16},
-    {PJRT_Buffer_Type_U32, xla::U32},
-    {PJRT_Buffer_Type_U64, xla::U64},
-    {PJRT_Buffer_Type_F16, xla::F16},
-    {PJRT_Buffer_Type_F32, xla::F32},
-    {PJRT_Buffer_Type_F64, xla::F64},
-    {PJRT_Buffer_Type_BF16, xla::BF16},
-    {PJRT_Buffer_Type_C64, xla::C64},
-    {PJRT_Buffer_Type_C128, xla::C128},
-    {PJRT_Buffer_Type_F8E5M2, xla::F8E5M2},
-    {PJRT_Buffer_Type_F8E4M3FN, xla::F8E4M3FN},
-    {PJRT_Buffer_Type_F8E4M3B11FNUZ, xla::F8E4M3B11FNUZ},
-    {PJRT_Buffer_Type_F8E5M2FNUZ, xla::F8E5M2FNUZ},
-    {PJRT_Buffer_Type_F8E4M3FNUZ, xla::F8E4M3FNUZ},
-    {PJRT_Buffer_Type_S4, xla::S4},
-    {PJRT_Buffer_Type_U4, xla::U4},
-    {PJRT_Buffer_Type_TOKEN, xla::TOKEN},
-    {PJRT_Buffer_Type_S2, xla::S2},
-    {PJRT_Buffer_Type_U2, xla::U2},
-    {PJRT_Buffer_Type_F8E4M3, xla::F8E4M3},
-    {PJRT_Buffer_Type_F8E3M4, xla::F8E3M4},
-    {PJRT_Buffer_Type_F8E8M0FNU, xla::F8E8M0FNU},
-    {PJRT_Buffer_Type_F4E2M1FN, xla::F4E2M1FN},
+#define PAIR(name) {PJRT_Buffer_Type_##name, xla::name},
+    XLACPU_TYPES(PAIR)
+#undef PAIR
 };
 
 absl::StatusOr<xla::Layout> FromMinorToMajor(

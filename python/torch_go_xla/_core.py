@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-from . import _job, plugins
+from . import _job, _vocabulary, plugins
 from ._backend.core import TORCH_LIBRARY
 from ._backend.errors import BY_KIND, ForkedProcessError
 from ._go import _goxla as _raw  # type: ignore[attr-defined]
@@ -31,6 +31,16 @@ _SLICE = 50
 
 # Launches that may wait for their turn before a sync holds the caller back.
 _AHEAD = 4
+
+
+def check_build() -> None:
+    """Raise ImportError if the library was built with another vocabulary than this package."""
+    theirs = getattr(_raw, "bindings_Vocabulary", lambda: "an older one")()
+    if theirs != _vocabulary.HASH:
+        raise ImportError(
+            f"the library and the package are of different builds: the vocabulary of {_raw.__file__} is {theirs}, "
+            f"that of {os.path.dirname(__file__)} is {_vocabulary.HASH}. Build or install both again"
+        )
 
 
 def _load_fast() -> ModuleType:
@@ -70,6 +80,7 @@ class NativeCore:
     """The process's core."""
 
     def __init__(self) -> None:
+        check_build()
         self.raw = _raw
         self.fast: Any = _load_fast()  # the module of the kernels
         self._opened = False

@@ -26,29 +26,30 @@ var allowed = map[string][]string{
 	"gocore/config":    {},
 	"gocore/profile":   {},
 	"gocore/dtype":     {},
+	"gocore/wire":      {"gocore/dtype"},
 	"gocore/strided":   {},
 	"gocore/cache":     {},
 	"gocore/shape":     {"gocore/dtype"},
-	"gocore/ir":        {"gocore/dtype", "gocore/shape"},
+	"gocore/ir":        {"gocore/dtype", "gocore/shape", "gocore/wire"},
 	"gocore/sharding":  {"gocore/shape"},
 	"gocore/hlo":       {"gocore/dtype", "gocore/shape", "gocore/sharding"},
 	"gocore/stablehlo": {"gocore/dtype", "gocore/shape"},
-	"gocore/ops":       {"gocore/dtype", "gocore/shape", "gocore/sharding", "gocore/ir", "gocore/stablehlo"},
-	"gocore/alias":     {"gocore/dtype", "gocore/shape", "gocore/sharding", "gocore/ir", "gocore/strided"},
+	"gocore/ops":       {"gocore/dtype", "gocore/shape", "gocore/sharding", "gocore/wire", "gocore/ir", "gocore/stablehlo"},
+	"gocore/alias":     {"gocore/dtype", "gocore/shape", "gocore/sharding", "gocore/wire", "gocore/ir", "gocore/strided"},
 	"gocore/lazy":      {"gocore/ir", "gocore/alias", "gocore/sharding"},
 	"gocore/lower":     {"gocore/dtype", "gocore/shape", "gocore/sharding", "gocore/ir", "gocore/stablehlo", "gocore/ops", "gocore/lazy"},
 	"gocore/runtime":   {"gocore/dtype", "gocore/shape", "gocore/sharding", "gocore/hlo", "pjrt", "pjrt/rendezvous"},
 	"gocore/torchcpu":  {"gocore/ops", "pjrt"},
-	"gocore/engine": {"gocore/dtype", "gocore/shape", "gocore/sharding", "gocore/hlo", "gocore/ir", "gocore/stablehlo", "gocore/ops", "gocore/alias",
+	"gocore/engine": {"gocore/dtype", "gocore/shape", "gocore/sharding", "gocore/hlo", "gocore/wire", "gocore/ir", "gocore/stablehlo", "gocore/ops", "gocore/alias",
 		"gocore/lazy", "gocore/lower", "gocore/cache", "gocore/runtime", "gocore/strided", "gocore/torchcpu", "pjrt", "pjrt/rendezvous"},
-	"gocore/pyfast":   {"gocore/engine"},
-	"bindings":        {"gocore/engine", "gocore/pyfast"},
+	"gocore/pyfast":   {"gocore/engine", "gocore/wire"},
+	"bindings":        {"gocore/engine", "gocore/pyfast", "gocore/wire"},
 	"pjrt":            {},
 	"pjrt/rendezvous": {"pjrt"},
 }
 
 // pure are the packages that need no C compiler: their tests run with CGO_ENABLED=0.
-var pure = []string{"dtype", "shape", "strided", "ir", "stablehlo", "ops", "alias", "lazy", "lower", "cache", "errs", "metrics", "config", "profile", "sharding", "hlo"}
+var pure = []string{"dtype", "shape", "strided", "ir", "stablehlo", "ops", "alias", "lazy", "lower", "cache", "errs", "metrics", "config", "profile", "sharding", "hlo", "wire"}
 
 func root(t *testing.T) string {
 	t.Helper()

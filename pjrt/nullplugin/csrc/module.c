@@ -109,11 +109,9 @@ static int type_named(Span s) {
     const char *name;
     int type;
   } names[] = {
-      {"i1", PJ_TYPE_PRED},  {"i8", PJ_TYPE_S8},     {"i16", PJ_TYPE_S16},
-      {"i32", PJ_TYPE_S32},  {"i64", PJ_TYPE_S64},   {"ui8", PJ_TYPE_U8},
-      {"ui16", PJ_TYPE_U16}, {"ui32", PJ_TYPE_U32},  {"ui64", PJ_TYPE_U64},
-      {"f16", PJ_TYPE_F16},  {"f32", PJ_TYPE_F32},   {"f64", PJ_TYPE_F64},
-      {"bf16", PJ_TYPE_BF16},
+#define ROW(type, name) {name, PJ_TYPE_##type},
+      PJ_TYPE_NAMES(ROW)
+#undef ROW
   };
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (span_is(s, names[i].name)) return names[i].type;

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 import torch
 
+from .._vocabulary import SCALAR_TYPES
+
 
 class Core(Protocol):
     """What `install` needs. Handles name storages; addresses are host memory that the caller keeps alive."""
@@ -140,27 +142,7 @@ def native() -> Core:
 
 
 # c10::ScalarType numbers of the types that the device has tensors of.
-SCALAR_TYPE: dict[torch.dtype, int] = {
-    torch.uint8: 0,
-    torch.int8: 1,
-    torch.int16: 2,
-    torch.int32: 3,
-    torch.int64: 4,
-    torch.float16: 5,
-    torch.float32: 6,
-    torch.float64: 7,
-    torch.complex64: 9,
-    torch.complex128: 10,
-    torch.bool: 11,
-    torch.bfloat16: 15,
-    torch.float8_e5m2: 23,
-    torch.float8_e4m3fn: 24,
-    torch.float8_e5m2fnuz: 25,
-    torch.float8_e4m3fnuz: 26,
-    torch.uint16: 27,
-    torch.uint32: 28,
-    torch.uint64: 29,
-}
+SCALAR_TYPE: dict[torch.dtype, int] = {getattr(torch, name): number for name, number in SCALAR_TYPES.items()}
 
 # The library of torch's CPU kernels and of its stable C interface, which the process has loaded.
 TORCH_LIBRARY = os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
+
+from .._vocabulary import ERROR_CLASSES
+
 
 class XlaError(RuntimeError):
     """The device or its compiler failed."""
@@ -28,19 +32,6 @@ class ForkedProcessError(RuntimeError):
 
 
 # By number; a number without a class is a RuntimeError.
-BY_KIND: tuple[type[BaseException], ...] = (
-    RuntimeError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    IndexError,
-    NotLoweredError,
-    XlaError,
-    OutOfMemoryError,
-    CompileError,
-    DonatedBufferError,
-    ForkedProcessError,
-    MemoryError,
-    NotImplementedError,
-    KeyboardInterrupt,
+BY_KIND: tuple[type[BaseException], ...] = tuple(
+    globals()[name] if name in globals() else getattr(builtins, name) for name in ERROR_CLASSES
 )

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .plan import NEW, WRITE, Plan, params
+from .._vocabulary import NEW, WRITE
+from .plan import Plan, params
 from .schema import Arg, Schema, default_value, type_code
 
 # Rows for an op, in order of preference. A constant in a dict is an argument that the op does not give.

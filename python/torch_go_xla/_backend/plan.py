@@ -11,11 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from .._vocabulary import NEW, RESIZABLE, WRITE
 from .schema import Arg, Schema, default_value, type_code
-
-# Destinations of a result; the numbers of pyfast.h.
-NEW, WRITE, DROP = 0, 1, 2
-WRITE_RESIZE = WRITE | 256
 
 # Arguments that say what tensor to make; an out= form has none of them, its out argument says it.
 _FACTORY = {"dtype", "layout", "device", "pin_memory"}
@@ -102,7 +99,7 @@ def out_form(row: Schema, op: Schema) -> Plan | None:
     if not match_row(row, op, outs):
         return None
     args = row_args(row, op, op.args.index(outs[0]))
-    return Plan(params(op), args, _writes(op, WRITE_RESIZE), return_spec(op))
+    return Plan(params(op), args, _writes(op, WRITE | RESIZABLE), return_spec(op))
 
 
 def updating(row: Schema, op: Schema) -> Plan | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from .._vocabulary import LAZY_CONJ, LAZY_NEG
 from . import autocast, fallback, foreach, memory, meta, plan, shortcuts
 from .core import native
 from .errors import NotLoweredError
@@ -104,9 +105,9 @@ def _forms(name: str, row: Schema, overloads: dict[str, list[str]]) -> Iterable[
 
 
 def _lazy_bits(key: str) -> int:
-    """Return the bits that torch leaves to the op's kernel; see TGX_LAZY_CONJ."""
+    """Return the bits that torch leaves to the op's kernel; see LAZY_CONJ."""
     name = f"aten::{key}"
-    return (name in _registered("Conjugate")) | (name in _registered("Negative")) << 1
+    return LAZY_CONJ * (name in _registered("Conjugate")) | LAZY_NEG * (name in _registered("Negative"))
 
 
 def make_own(table: Sequence[tuple[str, str]]) -> list[tuple[str, str, Any]]:

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from .._vocabulary import TYPE_CODES
+
 
 class Arg(NamedTuple):
     """One argument, or one result."""
@@ -119,34 +121,10 @@ def default_value(arg: Arg) -> Any:
     return value
 
 
-# enum tgx_type of pyfast.h, by the type without "?" and list length.
-_CODES = {
-    "Tensor": 0,
-    "Tensor[]": 1,
-    "Tensor?[]": 1,
-    "int": 2,
-    "SymInt": 2,
-    "bool": 2,
-    "int[]": 3,
-    "SymInt[]": 3,
-    "bool[]": 3,
-    "float": 4,
-    "float[]": 5,
-    "Scalar": 6,
-    "Scalar[]": 7,
-    "str": 8,
-    "Layout": 9,
-    "MemoryFormat": 9,
-    "ScalarType": 10,
-    "Device": 11,
-    "Generator": 12,
-}
-
-
 @functools.cache
 def type_code(kind: str) -> int:
     """Return the encoding of an argument of a type; TypeError if the kernels cannot carry it."""
     plain = _LENGTH.sub("[]", kind.removesuffix("?"))
-    if plain not in _CODES:
+    if plain not in TYPE_CODES:
         raise TypeError(f"kernels cannot take an argument of type {kind}")
-    return _CODES[plain]
+    return TYPE_CODES[plain]

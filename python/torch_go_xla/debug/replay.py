@@ -17,20 +17,14 @@ import torch
 
 from .._backend.core import SCALAR_TYPE
 from .._core import core as _native
+from .._vocabulary import HLO_TYPES
 
 _SHAPE = r"([\w<>]+)\[([\d,]*)\]"
 _DATA = re.compile(rf"^%\d+ = xla::data(?: \(local\))? : {_SHAPE}$", re.M)
 _RESULT = re.compile(rf"%\d+(?:#\d+)? : {_SHAPE}")
 
 # Element types by their names in the text.
-TYPES: dict[str, torch.dtype] = {
-    "i1": torch.bool, "ui8": torch.uint8, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64,
-    "ui16": torch.uint16, "ui32": torch.uint32, "ui64": torch.uint64,
-    "bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "f64": torch.float64,
-    "complex<f32>": torch.complex64, "complex<f64>": torch.complex128,
-    "f8E4M3FN": torch.float8_e4m3fn, "f8E5M2": torch.float8_e5m2,
-    "f8E4M3FNUZ": torch.float8_e4m3fnuz, "f8E5M2FNUZ": torch.float8_e5m2fnuz,
-}  # fmt: skip
+TYPES: dict[str, torch.dtype] = {name: getattr(torch, ours) for name, ours in HLO_TYPES.items()}
 
 
 def graphs(text: str) -> list[str]:

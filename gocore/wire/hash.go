@@ -1,0 +1,6 @@
+// Generated from gocore/wire, gocore/dtype and gocore/errs by `go generate ./gocore/wire`; do not edit.
+
+package wire
+
+// Hash names the state of the vocabulary.
+const Hash = "8e7676af2f82fc59"

@@ -1,0 +1,33 @@
+"""What Go states once and Python has generated: gocore/wire."""
+
+import pytest
+import torch
+
+from torch_go_xla import _core, _vocabulary
+from torch_go_xla._backend import core, errors
+from torch_go_xla._go import _goxla
+
+
+def test_library_of_another_build_is_refused(monkeypatch):
+    _core.check_build()
+    monkeypatch.setattr(_vocabulary, "HASH", "0" * 16)
+    with pytest.raises(ImportError, match="the library and the package are of different builds: .*0000000000000000"):
+        _core.NativeCore()
+
+
+def test_library_without_a_vocabulary_is_refused(monkeypatch):
+    monkeypatch.delattr(_goxla, "bindings_Vocabulary")
+    with pytest.raises(ImportError, match="of different builds: .* is an older one"):
+        _core.check_build()
+
+
+@pytest.mark.parametrize("dtype", core.SCALAR_TYPE)
+def test_numbers_of_types_are_torchs(dtype):
+    # A StableIValue carries a type as its c10::ScalarType; torch's own text for it leads back.
+    x = torch.empty(3, dtype=dtype, device="xla")
+    assert x.dtype is dtype and x.element_size() == torch.empty(0, dtype=dtype).element_size()
+
+
+def test_every_error_kind_has_its_class():
+    assert [c.__name__ for c in errors.BY_KIND] == list(_vocabulary.ERROR_CLASSES)
+    assert all(issubclass(c, BaseException) for c in errors.BY_KIND)
