@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
+import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -115,12 +118,28 @@ def test_nothing_is_recorded_unless_asked(tmp_path: Path) -> None:
 def test_errors(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="no recording runs"):
         xp.stop_trace()
-    with pytest.raises(NotImplementedError, match="no profiler server"):
-        xp.start_server(9012)
-    with pytest.raises(NotImplementedError, match="no profiler server"), xp.trace("localhost:9012", "logdir"):
-        pass
+    with pytest.raises(RuntimeError, match="no recording from the profiler server at localhost:1"):
+        xp.trace("localhost:1", str(tmp_path), duration_ms=1, num_tracing_attempts=1)
     with xp.trace(tmp_path / "a.json"), pytest.raises(RuntimeError, match="already"):
         xp.start_trace(tmp_path)
     with pytest.raises(ZeroDivisionError), xp.trace(tmp_path / "b.json"), xp.StepTrace("fails"):
         _ = 1 / 0
     assert spans(read(tmp_path / "b.json"), "fails")
+
+
+def test_a_server_records_for_another(tmp_path: Path) -> None:
+    server = xp.start_server(0)
+    assert server is not None
+    thread = xp.trace_detached(f"localhost:{server.port}", str(tmp_path), duration_ms=1500)
+    while thread.is_alive():
+        with xp.Trace("asked for"):
+            torch_go_xla.sync()
+        time.sleep(0.05)
+    (file,) = tmp_path.glob("*.trace.json")
+    assert spans(read(file), "asked for")
+    with xp.trace(tmp_path / "own.json"), pytest.raises(RuntimeError, match="409"):
+        xp.trace(f"localhost:{server.port}", str(tmp_path), duration_ms=1, num_tracing_attempts=1)
+    for query in ("trace", "trace?duration_ms=-1", "trace?duration_ms=9999999999", "etc/passwd"):
+        with pytest.raises(urllib.error.HTTPError, match="400"):
+            urllib.request.urlopen(f"http://127.0.0.1:{server.port}/{query}", timeout=30)
+    server.close()

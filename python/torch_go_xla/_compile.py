@@ -10,6 +10,7 @@ from typing import Any, overload
 import torch
 from torch.utils import _pytree as pytree
 
+from ._backend import eager
 from ._backend.core import native
 from ._backend.recorded import Recorded
 
@@ -78,7 +79,7 @@ class Compiled:
     """A function under `compile`; calling it replays the recorded program where one fits."""
 
     def __init__(self, function: Callable[..., Any], full_graph: bool, name: str | None, graphs: int | None) -> None:
-        self._function = function
+        self._function = eager.whole(function)
         self._full_graph = full_graph
         self._name = name or getattr(function, "__name__", type(function).__name__)
         self._graphs = graphs
@@ -147,6 +148,7 @@ class Region:
         self._name = name or "block"
         self._graphs = graphs
         self._before = 0
+        self._whole = eager.recorded_whole()
 
     def __call__(self, f: Callable[..., Any]) -> Compiled:
         """Return the function, compiled."""
@@ -155,9 +157,12 @@ class Region:
     def __enter__(self) -> Region:
         native().sync_all(-1, wait=False)
         self._before = native().syncs()
+        self._whole = eager.recorded_whole()
+        self._whole.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        self._whole.__exit__(None, None, None)
         broken = self._full_graph and native().syncs() != self._before
         native().sync_all(-1, wait=False)
         if broken and kind is None:

@@ -1,9 +1,9 @@
 """PJRT plugins: which library serves which device.
 
-``PJRT_DEVICE`` names a device. ``CPU``, ``CUDA`` and ``TPU`` are built in; others are registered by
-`register_plugin`, by packages through the entry point group ``torch_go_xla.plugins``, or are the packages that JAX
-finds its plugins in: ``jax_plugins/xla_rocm7`` serves ``PJRT_DEVICE=xla_rocm7``. ``PJRT_LIBRARY_PATH`` overrides the
-library of any of them. Nothing is loaded while searching.
+``PJRT_DEVICE`` names a device. ``CPU``, ``CUDA`` and ``TPU`` are built in; others are registered by `register_plugin`,
+by packages through the entry point group ``torch_go_xla.plugins`` or ``torch_xla.plugins``, or are the packages that
+JAX finds its plugins in: ``jax_plugins/xla_rocm7`` serves ``PJRT_DEVICE=xla_rocm7``. ``PJRT_LIBRARY_PATH`` overrides
+the library of any of them. Nothing is loaded while searching.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # this module is also read where there is no torch, without i
 
 OptionValue = str | bool | int | float | list[int]
 
-_ENTRY_POINTS = "torch_go_xla.plugins"
+_ENTRY_POINTS = ("torch_go_xla.plugins", "torch_xla.plugins")  # the second is that of packages made for torch_xla
 
 
 def is_on(text: str) -> bool:
@@ -48,8 +48,28 @@ class DevicePlugin:
         return {"node_id": job.rank, "num_nodes": job.world_size}
 
     def process_count(self) -> int:
-        """Return how many processes of a machine its devices keep busy."""
+        """Return how many processes of a machine its devices keep busy, by default `physical_chip_count`."""
+        return self.physical_chip_count()
+
+    # What torch_xla's plugins say besides.
+
+    def physical_chip_count(self) -> int:
+        """Return the number of chips of the machine."""
         return 1
+
+    def host_index(self) -> int:
+        """Return the number of this machine among those of the job."""
+        return 0
+
+    def configure_single_process(self) -> None:
+        """Prepare the environment of the only process, before the library is loaded."""
+
+    def configure_multiprocess(self, local_rank: int, local_world_size: int) -> None:
+        """Prepare the environment of a process of a job, before the library is loaded."""
+
+    def requires_xla_coordinator(self) -> bool:
+        """Tell whether the plugin's processes find each other by the job's key-value store, which they always may."""
+        return True
 
     def environment(self) -> Mapping[str, str]:
         """Return variables that are set, unless they are, before the library is loaded."""
@@ -153,7 +173,8 @@ def register_plugin(name: str, plugin: DevicePlugin) -> None:
 
 
 def _entry_points() -> dict[str, importlib.metadata.EntryPoint]:
-    return {e.name.upper(): e for e in importlib.metadata.entry_points(group=_ENTRY_POINTS)}
+    groups = (importlib.metadata.entry_points(group=group) for group in reversed(_ENTRY_POINTS))
+    return {e.name.upper(): e for group in groups for e in group}
 
 
 class _LibraryPlugin(DevicePlugin):
@@ -223,6 +244,10 @@ def device_settings(known: Collection[str], job: Job | None = None) -> dict[str,
     """
     plugin = find_plugin(os.environ.get("PJRT_DEVICE", "CPU"))
     library = plugin.library_path()
+    if job is not None and job.world_size > 1:
+        plugin.configure_multiprocess(job.local_rank, job.local_world_size)
+    else:
+        plugin.configure_single_process()
     for name, value in plugin.environment().items():
         os.environ.setdefault(name, value)
     options = dict(plugin.client_create_options())

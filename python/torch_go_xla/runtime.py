@@ -111,6 +111,21 @@ def process_index() -> int:
     return global_ordinal()
 
 
+def host_index() -> int:
+    """Return the number of this machine among those of the job."""
+    from . import plugins
+
+    return plugins.find_plugin(device_type()).host_index()
+
+
+def get_master_ip() -> str:
+    """Return the address of the machine of the first process, MASTER_ADDR; RuntimeError if there is no job."""
+    address = os.environ.get("MASTER_ADDR")
+    if address is None:
+        raise RuntimeError("get_master_ip: MASTER_ADDR is not set: start the job by torchrun or torch_go_xla.launch")
+    return address
+
+
 def initialize_cache(path: str, readonly: bool = False) -> None:
     """Keep compiled programs in a directory, for later processes too.
 

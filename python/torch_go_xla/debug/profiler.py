@@ -19,11 +19,16 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import http.server
 import os
+import threading
 import time
+import urllib.parse
+import urllib.request
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from .._core import core as _native
 from ..core import xla_model as xm
@@ -32,26 +37,17 @@ __all__ = ["StepTrace", "Trace", "start_server", "start_trace", "stop_trace", "t
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-_path: Path | None = None  # of the recording that runs
+_path: Path | None = None  # of the recording that this process has started
+_serving = False  # a recording that another process has asked for
 
 
-def trace_detached(*_: Any, **__: Any) -> NoReturn:
-    """Raise NotImplementedError, as `start_server` does."""
-    raise NotImplementedError("there is no profiler server: record in this process, with profiler.trace(path)")
-
-
-def start_server(port: int, only_on_master: bool = True) -> object:
-    """Raise NotImplementedError: a recording is started in the process itself, by `trace`."""
-    trace_detached(port, only_on_master)
-
-
-def start_trace(path: str | os.PathLike[str]) -> None:
+def start_trace(log_dir: str | os.PathLike[str]) -> None:
     """Start a recording that `stop_trace` writes to a file, or into a directory.
 
     RuntimeError if a recording runs already.
     """
     global _path
-    target = Path(path)
+    target = Path(log_dir)
     if target.suffix != ".json":
         target /= f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.trace.json"
     _native.start_profile()
@@ -64,21 +60,104 @@ def stop_trace() -> Path:
     if _path is None:
         raise RuntimeError("stop_trace: no recording runs; start one with start_trace(path)")
     target, _path = _path, None
-    events = _native.stop_profile()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(events, encoding="utf-8")
+    _write(target, _native.stop_profile())
     return target
 
 
-@contextlib.contextmanager
-def trace(path: str | os.PathLike[str], *remote: Any, **options: Any) -> Iterator[None]:
-    """Record what the block does and write it to a file, or into a directory.
+def _write(target: Path, events: str) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(events, encoding="utf-8")
 
-    torch_xla's ``trace(service_addr, logdir, …)`` asks a profiler server, which there is none of: more arguments than
-    a path are a NotImplementedError.
+
+# ---- from another process ----
+
+_LONGEST = 600_000  # ms of one recording that another process asks for
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    """Answers a request for a recording: GET /trace?duration_ms=1000."""
+
+    def do_GET(self) -> None:
+        """Record, and answer with the events."""
+        global _serving
+        url = urllib.parse.urlsplit(self.path)
+        text = urllib.parse.parse_qs(url.query).get("duration_ms", [""])[0]
+        if url.path != "/trace" or not text.isdigit() or not 1 <= int(text) <= _LONGEST:
+            self.send_error(400, f"want /trace?duration_ms=N with N from 1 to {_LONGEST}")
+            return
+        if _path is not None:
+            self.send_error(409, "a recording runs already")
+            return
+        try:
+            _native.start_profile()
+        except RuntimeError as e:
+            self.send_error(409, str(e))
+            return
+        _serving = True
+        time.sleep(int(text) / 1000)
+        _serving = False
+        body = _native.stop_profile().encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing: the program's output is its own."""
+
+
+class Server:
+    """Records what this process does when another one asks, until it dies; see `start_server`."""
+
+    def __init__(self, port: int) -> None:
+        self._server = http.server.HTTPServer(("127.0.0.1", port), _Handler)
+        self.port = int(self._server.server_address[1])
+        self._stop = weakref.finalize(self, self._server.shutdown)
+        threading.Thread(target=self._server.serve_forever, name="profiler server", daemon=True).start()
+
+    def close(self) -> None:
+        """Answer no more requests."""
+        self._stop()
+        self._server.server_close()
+
+
+def start_server(port: int, only_on_master: bool = True) -> Server | None:
+    """Let other processes of this machine record what this one does, by `trace` with the address ``localhost:port``.
+
+    Args:
+        port: of 127.0.0.1; 0 takes a free one, which is the server's ``port``.
+        only_on_master: the other processes of a job return None.
+
+    Returns:
+        The server, which lives as long as it is kept.
+
+    Raises:
+        OSError: the port is taken.
     """
-    if remote or options:
-        trace_detached()
+    if only_on_master and not xm.is_master_ordinal():
+        return None
+    return Server(port)
+
+
+def _remote(
+    service_addr: str, logdir: str | os.PathLike[str], duration_ms: int, num_tracing_attempts: int, timeout_s: float
+) -> None:
+    url = f"http://{service_addr.removeprefix('http://')}/trace?duration_ms={duration_ms}"
+    for left in reversed(range(num_tracing_attempts)):
+        try:
+            with urllib.request.urlopen(url, timeout=duration_ms / 1000 + timeout_s) as answer:
+                events = answer.read().decode()
+            break
+        except OSError as e:
+            if not left:
+                raise RuntimeError(f"no recording from the profiler server at {service_addr}: {e}") from e
+            time.sleep(0.5)
+    _write(Path(logdir) / f"{time.strftime('%Y%m%d-%H%M%S')}-{service_addr.replace(':', '-')}.trace.json", events)
+
+
+@contextlib.contextmanager
+def _recording(path: str | os.PathLike[str]) -> Iterator[None]:
     start_trace(path)
     try:
         yield
@@ -86,15 +165,54 @@ def trace(path: str | os.PathLike[str], *remote: Any, **options: Any) -> Iterato
         stop_trace()
 
 
+def trace(
+    service_addr: str | os.PathLike[str],
+    logdir: str | os.PathLike[str] | None = None,
+    duration_ms: int = 1000,
+    num_tracing_attempts: int = 3,
+    host_tracer_level: int = 2,
+    device_tracer_level: int = 1,
+    delay_ms: int = 0,
+    timeout_s: float = 120,
+    interval_s: float = 5,
+) -> Any:
+    """Record what a block does, ``with trace("steps.json"): ...``, or what another process does, into a directory.
+
+    Args:
+        service_addr: a file or directory for a block; the address of another process's `start_server` with ``logdir``.
+        logdir: the directory for what another process does; the call returns when it is written.
+        duration_ms: how long to record another process.
+        num_tracing_attempts: how often to ask it.
+        host_tracer_level: accepted for torch_xla's programs, as ``device_tracer_level`` and ``interval_s`` are.
+        delay_ms: how long to wait before.
+        timeout_s: how long to wait for the answer besides.
+
+    Raises:
+        RuntimeError: a recording runs already, or the other process does not answer.
+    """
+    if logdir is None:
+        return _recording(service_addr)
+    time.sleep(delay_ms / 1000)
+    _remote(os.fspath(service_addr), logdir, duration_ms, num_tracing_attempts, timeout_s)
+    return None
+
+
+def trace_detached(*args: Any, **kwargs: Any) -> threading.Thread:
+    """Call `trace` in a thread of its own, and return that."""
+    thread = threading.Thread(target=trace, args=args, kwargs=kwargs, name="trace_detached", daemon=True)
+    thread.start()
+    return thread
+
+
 class Trace:
     """A span of the calling thread under a name of the user's, as a context; nothing while no recording runs."""
 
-    def __init__(self, name: str, **arguments: Any) -> None:
-        self.name = name + "".join(f" {key}={value}" for key, value in arguments.items())
+    def __init__(self, name: str, **kwargs: Any) -> None:
+        self.name = name + "".join(f" {key}={value}" for key, value in kwargs.items())
         self._begin: int | None = None
 
     def __enter__(self) -> None:
-        self._begin = int(_native.raw.bindings_ProfileSpan("", 0)) if _path else None
+        self._begin = int(_native.raw.bindings_ProfileSpan("", 0)) if _path or _serving else None
 
     def __exit__(self, *_: object) -> None:
         if self._begin is not None:
@@ -111,13 +229,13 @@ class StepTrace(Trace):
             super().__exit__(*failure)
 
 
-def trace_me(name: str) -> Callable[[_F], _F]:
+def trace_me(scope: str) -> Callable[[_F], _F]:
     """Return a decorator that makes every call of a function a `Trace`."""
 
     def decorate(function: _F) -> _F:
         @functools.wraps(function)
         def traced(*args: Any, **kwargs: Any) -> Any:
-            with Trace(name):
+            with Trace(scope):
                 return function(*args, **kwargs)
 
         return traced  # type: ignore[return-value]

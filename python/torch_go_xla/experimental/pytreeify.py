@@ -37,7 +37,7 @@ def pytreeify(cls: type[Function]) -> type[Function]:
         holder: list[Any] = []
         return pytree.tree_unflatten(apply(structure, holder, *leaves), holder[0])
 
-    cls.forward = staticmethod(flat_forward)  # type: ignore[assignment]
-    cls.backward = staticmethod(flat_backward)  # type: ignore[assignment]
-    cls.apply = staticmethod(nested_apply)  # type: ignore[assignment, method-assign]
+    cls.forward = staticmethod(flat_forward)  # type: ignore[method-assign]
+    cls.backward = staticmethod(flat_backward)  # type: ignore[method-assign]
+    cls.apply = staticmethod(nested_apply)
     return cls

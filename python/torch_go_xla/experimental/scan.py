@@ -100,14 +100,14 @@ def _like(x: torch.Tensor) -> torch.Tensor:
 
 
 def _storage(x: torch.Tensor) -> int:
-    return x.untyped_storage()._cdata
+    return int(x.untyped_storage()._cdata)
 
 
-class _Tracing(TorchDispatchMode):
+class _Tracing(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Gives ops a placeholder in the place of each tensor that they take from outside of the function."""
 
     def __init__(self, inside: Sequence[torch.Tensor]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.captured: list[torch.Tensor] = []  # what is taken from outside
         self.placeholders: list[torch.Tensor] = []  # what stands for it
         self._kept = list(inside)  # keeps their storages, so that no other takes their number
