@@ -28,6 +28,7 @@ from types import ModuleType
 from typing import Any
 
 import torch_go_xla
+from torch_go_xla import _absent
 
 __all__ = ["VERSION", "install"]
 
@@ -75,6 +76,9 @@ class _Finder(metadata.DistributionFinder, importlib.abc.Loader):
             return None
         ours = importlib.util.find_spec(f"{_OURS}.{rest}" if rest else _OURS)
         if ours is None:
+            why = _absent.reason(fullname)
+            if why is not None:
+                raise ModuleNotFoundError(f"torch_go_xla has no {fullname}: {why}", name=fullname)
             return None
         spec = importlib.machinery.ModuleSpec(fullname, self, origin=ours.origin, loader_state=ours)
         spec.submodule_search_locations = ours.submodule_search_locations

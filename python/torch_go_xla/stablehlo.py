@@ -26,6 +26,7 @@ from torch.utils import _pytree as pytree
 
 import torch_go_xla_runtime as runtime
 
+from . import _absent
 from ._backend.core import native, scalar_type
 
 __all__ = [
@@ -310,3 +311,6 @@ def save_torch_model_as_stablehlo(
 ) -> None:
     """Export a module for these arguments and write it as a bundle."""
     save_as_stablehlo(torch.export.export(torchmodel, args), path, options)
+
+
+__getattr__ = _absent.attributes(__name__)

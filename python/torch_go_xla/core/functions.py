@@ -77,18 +77,18 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
         if input.dim() < 2:
             raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
 
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        self._check_input_dim(input)
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        self._check_batch_dim(batch)
         if not self.training and self.track_running_stats:
-            return super().forward(input)
-        batch = [d for d in range(input.dim()) if d != 1]
-        along = [-1 if d == 1 else 1 for d in range(input.dim())]  # as which a value of each channel meets the input
-        own = input.new_full((1,), input.numel() // input.size(1))
-        total = all_reduce(REDUCE_SUM, torch.cat([input.sum(batch), own]))
+            return super().forward(batch)
+        others = [d for d in range(batch.dim()) if d != 1]
+        along = [-1 if d == 1 else 1 for d in range(batch.dim())]  # as which a value of each channel meets it
+        own = batch.new_full((1,), batch.numel() // batch.size(1))
+        total = all_reduce(REDUCE_SUM, torch.cat([batch.sum(others), own]))
         count = total[-1]
         mean = total[:-1] / count
-        centered = input - mean.view(along)
-        variance = all_reduce(REDUCE_SUM, centered.square().sum(batch)) / count
+        centered = batch - mean.view(along)
+        variance = all_reduce(REDUCE_SUM, centered.square().sum(others)) / count
         if self.training and self.track_running_stats:
             self._track(mean.detach(), (variance * count / (count - 1)).detach())
         normal = centered * torch.rsqrt(variance + self.eps).view(along)

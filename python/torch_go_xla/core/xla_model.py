@@ -11,7 +11,7 @@ from typing import IO, Any, TypedDict, cast
 
 import torch
 
-from .. import _XLAC, _step, runtime
+from .. import _XLAC, _absent, _step, runtime
 from .. import device as _device
 from .._backend.core import device_index, is_xla
 from .._core import core as _native
@@ -402,3 +402,6 @@ def collect_tensors(data: Any) -> Iterable[torch.Tensor]:
 def get_stablehlo(tensors: Sequence[torch.Tensor] | None = None) -> str:
     """Return the StableHLO module that would compute the tensors, as text."""
     return _XLAC._get_stablehlo(tensors or [])
+
+
+__getattr__ = _absent.attributes(__name__)

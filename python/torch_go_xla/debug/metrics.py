@@ -94,13 +94,13 @@ def metrics_report() -> str:
     return "".join(parts)
 
 
-def short_metrics_report(counters: Sequence[str] | None = None, metrics: Sequence[str] | None = None) -> str:
+def short_metrics_report(counter_names: Sequence[str] | None = None, metric_names: Sequence[str] | None = None) -> str:
     """Return the named counters and metrics, by default those that explain a slow step."""
-    wanted_counters = _SHORT_COUNTERS if counters is None else counters
-    wanted_metrics = _SHORT_METRICS if metrics is None else metrics
+    wanted_counters = _SHORT_COUNTERS if counter_names is None else counter_names
+    wanted_metrics = _SHORT_METRICS if metric_names is None else metric_names
     parts = [_metric(m) for m in _native.metrics() if m["name"] in wanted_metrics]
     known = _native.counters()
     parts += [f"Counter: {name}\n  Value: {known[name]}\n" for name in wanted_counters if name in known]
-    if counters is None:
+    if counter_names is None:
         parts += [f"Counter: {name}\n  Value: {known[name]}\n" for name in executed_fallback_ops()]
     return "".join(parts)

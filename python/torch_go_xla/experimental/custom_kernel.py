@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from .. import _absent
 from ..distributed import spmd as xs
 
 __all__ = ["DEFAULT_MASK_VALUE", "flash_attention"]
@@ -71,3 +72,6 @@ def _hidden(seen: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Return 0 for what is seen, and else a number so low that its weight is 0, where there is something else."""
     low = max(DEFAULT_MASK_VALUE, torch.finfo(dtype).min / 2)
     return torch.zeros_like(seen, dtype=dtype).masked_fill(~seen, low)
+
+
+__getattr__ = _absent.attributes(__name__)
