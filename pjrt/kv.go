@@ -6,6 +6,7 @@ import "C"
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"syscall"
 	"time"
@@ -61,6 +62,7 @@ func (s *keyValueServer) close() {
 }
 
 func (s *keyValueServer) serve() {
+	defer func() { _ = recover() }() // plugins' threads then wait in vain, which has a timeout
 	defer C.pjc_kv_free(s.handle)
 	var counter [8]byte
 	for {
@@ -74,23 +76,33 @@ func (s *keyValueServer) serve() {
 }
 
 func (s *keyValueServer) answer(r *C.pjc_kv_request) {
+	defer func() { _ = recover() }()
 	key := goText(unsafe.Pointer(r.key), r.key_size)
-	var value []byte
-	var err error
-	switch r.op {
-	case C.PJC_KV_GET:
-		value, err = s.store.Get(key, time.Duration(r.timeout_ms)*time.Millisecond)
-	case C.PJC_KV_TRY_GET:
-		value, err = s.store.TryGet(key)
-	case C.PJC_KV_PUT:
-		err = s.store.Put(key, []byte(goText(unsafe.Pointer(r.value), r.value_size)))
-	}
+	value, err := s.ask(r, key)
 	code := OK
 	if err != nil {
 		code, value = codeOf(err), []byte("key-value store: "+err.Error())
 	}
 	C.pjc_kv_answer(s.handle, r, C.int(code),
 		(*C.char)(unsafe.Pointer(unsafe.SliceData(value))), C.size_t(len(value)))
+}
+
+// ask puts a request to the store, whose panic is an error.
+func (s *keyValueServer) ask(r *C.pjc_kv_request, key string) (value []byte, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = newError(Internal, C.pj_fn_Client_Create, fmt.Sprint("the key-value store panics: ", r))
+		}
+	}()
+	switch r.op {
+	case C.PJC_KV_GET:
+		return s.store.Get(key, time.Duration(r.timeout_ms)*time.Millisecond)
+	case C.PJC_KV_TRY_GET:
+		return s.store.TryGet(key)
+	case C.PJC_KV_PUT:
+		return nil, s.store.Put(key, []byte(goText(unsafe.Pointer(r.value), r.value_size)))
+	}
+	return nil, nil
 }
 
 // codeOf is the code that tells a plugin of an error.

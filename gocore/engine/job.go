@@ -88,6 +88,7 @@ func (e *Engine) exchange(tag, value string, members []int) (*exchange, error) {
 	}
 	go func() {
 		defer close(x.done)
+		defer errs.Catch(&x.err, "exchanging values with the job")
 		x.values, x.err = job.Store.Exchange(tag, at, len(members), []byte(value), exchangeTimeout)
 	}()
 	return x, nil

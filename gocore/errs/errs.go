@@ -5,6 +5,7 @@ package errs
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 )
 
 // Kind selects the Python exception class.
@@ -79,6 +80,14 @@ func KindOf(err error) Kind {
 		return e.Kind
 	}
 	return Runtime
+}
+
+// Catch, deferred, turns a panic into the error of the function that defers it. Every goroutine needs it or its like:
+// a panic that nobody recovers ends the process, whatever Python would do about an error.
+func Catch(err *error, doing string) {
+	if r := recover(); r != nil {
+		*err = New(Runtime, "internal error while %s: %v\n%s", doing, r, debug.Stack())
+	}
 }
 
 // Tagged is the text "[Class] message", the form in which errors cross an interface that can only

@@ -43,7 +43,10 @@ func Join(index, count int, address string, timeout time.Duration) (*Job, error)
 	j := &Job{Index: index, Count: count, Store: store, at: make(map[string]int64)}
 	j.overdue = time.AfterFunc(time.Hour, j.tell)
 	j.overdue.Stop()
-	go func() { j.fail(store.Contradiction()) }()
+	go func() {
+		defer caught("waiting for what contradicts this process")
+		j.fail(store.Contradiction())
+	}()
 	return j, nil
 }
 
@@ -78,6 +81,7 @@ func (j *Job) fail(err error) {
 
 // tell reports what was not told of the program that runs.
 func (j *Job) tell() {
+	defer caught("telling the job what this process runs")
 	j.mu.Lock()
 	segments := j.untold
 	j.untold = nil

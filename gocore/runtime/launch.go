@@ -3,7 +3,10 @@ package runtime
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"unsafe"
@@ -261,6 +264,7 @@ func (d *Device) Kick() bool {
 
 // work runs the queue until it is empty.
 func (d *Device) work() {
+	defer caught("running what is queued")
 	runtime.LockOSThread() // so that a profile shows its spans in one row; it waits for a compiler anyway
 	defer runtime.UnlockOSThread()
 	d.mu.Lock()
@@ -269,6 +273,14 @@ func (d *Device) work() {
 	}
 	d.working = false
 	d.mu.Unlock()
+}
+
+// caught, deferred, keeps a panic from ending the process.
+func caught(doing string) {
+	if r := recover(); r != nil {
+		unreported.Add(1)
+		fmt.Fprintf(os.Stderr, "torch_go_xla: internal error while %s: %v\n%s", doing, r, debug.Stack())
+	}
 }
 
 // step runs the head of the queue, which stays in it meanwhile. The caller holds mu, and is the one
@@ -285,16 +297,18 @@ func (d *Device) step() {
 	d.idle.Broadcast()
 }
 
-// execute runs a launch and settles its results, whatever happens.
+// execute runs a launch and settles its results, whatever happens: a panic is the failure of this launch alone.
 func (d *Device) execute(l *Launch) {
-	x, err := l.Program.Executable()
-	if err == nil {
-		d.run.Lock()
-		err = d.start(l, x)
-		d.run.Unlock()
-	}
+	defer caught("ending a program") // the queue moves on
+	err := d.launch(l)
 	if err != nil {
-		d.salvage(l, err)
+		if internal := d.salvaged(l, err); internal != nil {
+			for _, o := range l.Outs {
+				if !o.Ready() {
+					o.fail(internal)
+				}
+			}
+		}
 	}
 	l.wait.Done()
 	for _, a := range l.Args {
@@ -304,11 +318,37 @@ func (d *Device) execute(l *Launch) {
 		o.Release()
 	}
 	if l.Done != nil {
-		l.Done(err)
+		untold(done(l, err))
 	}
 	// A result refers to its launch for the wait group: what stayed here would keep every buffer alive
 	// that came before it, from the first step on.
 	l.Program, l.Args, l.Packs, l.Outs, l.Given, l.Done = nil, nil, nil, nil, nil, nil
+}
+
+// launch compiles a program, if need be, and starts it.
+func (d *Device) launch(l *Launch) (err error) {
+	defer errs.Catch(&err, "running a program")
+	x, err := l.Program.Executable()
+	if err != nil {
+		return err
+	}
+	d.run.Lock()
+	defer d.run.Unlock()
+	return d.start(l, x)
+}
+
+// salvaged is salvage; it returns what went wrong with that.
+func (d *Device) salvaged(l *Launch, cause error) (err error) {
+	defer errs.Catch(&err, "recovering from: "+cause.Error())
+	d.salvage(l, cause)
+	return nil
+}
+
+// done tells the caller of a launch how it ended.
+func done(l *Launch, cause error) (err error) {
+	defer errs.Catch(&err, "noting the end of a program")
+	l.Done(cause)
+	return nil
 }
 
 // start enters the plugin. The caller holds run.

@@ -46,6 +46,7 @@ func (d *Device) Borrow(src unsafe.Pointer, s *shape.Shape, done func()) (*Buffe
 	b.parts[0], b.borrowed = raw, true
 	b.ready()
 	go func() {
+		defer caught("returning borrowed memory")
 		if d.client.AwaitContext(context.Background(), ev) != nil {
 			_ = d.client.Await(ev) // it may be the waiting alone that failed
 		}

@@ -156,6 +156,7 @@ func Serve(address string) (*Server, error) {
 }
 
 func (s *Server) accept() {
+	defer func() { _ = recover() }()
 	for {
 		conn, err := s.listener.Accept()
 		if err != nil {
@@ -171,6 +172,7 @@ func (s *Server) accept() {
 
 // serve answers the calls of one connection until it ends.
 func (s *Server) serve(conn net.Conn) {
+	defer func() { _ = recover() }() // what one connection sends ends that one
 	session := &session{table: s.table, member: -1}
 	calls := rpc.NewServer()
 	if err := calls.RegisterName(service, session); err != nil {
