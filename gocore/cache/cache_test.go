@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -182,6 +183,78 @@ func TestForeignFilesAreMisses(t *testing.T) {
 	}
 	if _, err := ours.Get("k"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the foreign file was left: %v", err)
+	}
+}
+
+// Two whole files under each other's names are not taken for each other.
+func TestSwappedFilesAreMisses(t *testing.T) {
+	d := open(t, t.TempDir(), "c", false)
+	for _, key := range []string{"a", "b"} {
+		if err := d.Put(key, []byte("value of "+key)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	aside := d.path("a") + ".aside"
+	for _, move := range [][2]string{{d.path("a"), aside}, {d.path("b"), d.path("a")}, {aside, d.path("b")}} {
+		if err := os.Rename(move[0], move[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, key := range []string{"a", "b"} {
+		if v, err := d.Get(key); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("the value of %s is %q, %v", key, v, err)
+		}
+	}
+}
+
+// What is not a regular file is a miss, at once.
+func TestFilesThatAreNoneAreMisses(t *testing.T) {
+	elsewhere := filepath.Join(t.TempDir(), "elsewhere")
+	if err := os.WriteFile(elsewhere, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, make := range map[string]func(t *testing.T, path string) error{
+		"pipe":      func(t *testing.T, path string) error { return syscall.Mkfifo(path, 0o600) },
+		"directory": func(t *testing.T, path string) error { return os.MkdirAll(filepath.Join(path, "deep"), 0o700) },
+		"link":      func(t *testing.T, path string) error { return os.Symlink(elsewhere, path) },
+		"dead link": func(t *testing.T, path string) error { return os.Symlink("/dev/zero/nothing", path) },
+		"device":    func(t *testing.T, path string) error { return os.Symlink("/dev/zero", path) },
+		"socket": func(t *testing.T, path string) error {
+			fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+			if err != nil {
+				return err
+			}
+			defer syscall.Close(fd)
+			t.Chdir(filepath.Dir(path)) // a socket's path is short
+			return syscall.Bind(fd, &syscall.SockaddrUnix{Name: filepath.Base(path)})
+		},
+		"hole": func(t *testing.T, path string) error {
+			f, err := os.Create(path)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			return f.Truncate(1 << 40)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := open(t, t.TempDir(), "c", false)
+			if err := make(t, d.path("k")); err != nil {
+				t.Skip(err)
+			}
+			if v, err := d.Get("k"); !errors.Is(err, ErrCorrupt) {
+				t.Errorf("%q, %v", v, err)
+			}
+			if err := d.Put("k", []byte("new")); err != nil {
+				t.Fatal(err)
+			}
+			if v, err := d.Get("k"); err != nil || string(v) != "new" {
+				t.Errorf("%q, %v after writing it again", v, err)
+			}
+		})
+	}
+	if data, err := os.ReadFile(elsewhere); err != nil || string(data) != "x" {
+		t.Errorf("what the link names was changed: %q, %v", data, err)
 	}
 }
 

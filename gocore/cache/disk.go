@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -22,8 +23,8 @@ import (
 //
 // Values are only trusted if they are this user's: the directory must belong to the user, and nobody else may
 // write to it. A stamp (what makes the values: the compiler and its version) is part of every file's name, so that
-// several compilers share a directory, and stands in the file, beside a checksum: a file that is foreign,
-// truncated or corrupted is a miss.
+// several compilers share a directory. It stands in the file, beside the key and a checksum: a file that is foreign,
+// truncated, corrupted, or under another file's name is a miss. So is what is not a regular file.
 type Disk struct {
 	dir      string
 	readOnly bool
@@ -31,11 +32,14 @@ type Disk struct {
 	stamp    [sha256.Size]byte
 }
 
-// A file is magic, stamp, checksum of the value, length of the value, value.
+// A file is magic, stamp, digest of the key, checksum of the value, length of the value, value.
 const (
-	magic      = "tgxcache1\n"
-	headerSize = len(magic) + 2*sha256.Size + 8
+	magic      = "tgxcache2\n"
+	headerSize = len(magic) + 3*sha256.Size + 8
 )
+
+// largest is the size of the largest file that is read; no compiled program comes near it.
+const largest = 4 << 30
 
 // ErrCorrupt is a file that is not what was written under its name.
 var ErrCorrupt = errors.New("cache: corrupted file")
@@ -89,15 +93,19 @@ func (d *Disk) path(key string) string {
 // Get reads a value. A key that is not there is an fs.ErrNotExist; a file that is damaged, or of another stamp
 // under this one's name, is ErrCorrupt, and is removed so that it is written anew.
 func (d *Disk) Get(key string) ([]byte, error) {
-	data, err := os.ReadFile(d.path(key))
-	if err != nil {
+	data, err := readFile(d.path(key))
+	var value []byte
+	switch {
+	case errors.Is(err, ErrCorrupt):
+	case err != nil:
 		return nil, err
+	default:
+		value, err = d.open(key, data)
 	}
-	value, err := d.open(data)
 	switch {
 	case d.readOnly:
 	case err != nil:
-		err = errors.Join(err, os.Remove(d.path(key)))
+		err = errors.Join(err, os.RemoveAll(d.path(key))) // a directory too, into which no file could be renamed
 	default:
 		now := time.Now()
 		_ = os.Chtimes(d.path(key), now, now) // used; the value is good if another process has removed it meanwhile
@@ -105,15 +113,39 @@ func (d *Disk) Get(key string) ([]byte, error) {
 	return value, err
 }
 
-// open is the value in the data of a file.
-func (d *Disk) open(data []byte) ([]byte, error) {
+// readFile reads a regular file, and never waits: a pipe or a device under a file's name is ErrCorrupt, as is a link.
+func readFile(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	switch {
+	case errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENXIO), errors.Is(err, syscall.ENODEV): // a link, a socket, a device
+		return nil, ErrCorrupt
+	case err != nil:
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > largest {
+		return nil, ErrCorrupt
+	}
+	data := make([]byte, info.Size())
+	if _, err := io.ReadFull(f, data); err != nil {
+		return nil, ErrCorrupt // it becomes shorter as it is read
+	}
+	return data, nil
+}
+
+// open is the value of a key in the data of a file.
+func (d *Disk) open(key string, data []byte) ([]byte, error) {
 	if len(data) < headerSize || !bytes.HasPrefix(data, []byte(magic)) {
 		return nil, ErrCorrupt
 	}
 	header, value := data[len(magic):headerSize], data[headerSize:]
-	stamp, sum, size := header[:sha256.Size], header[sha256.Size:2*sha256.Size], header[2*sha256.Size:]
-	got := sha256.Sum256(value)
-	if !bytes.Equal(stamp, d.stamp[:]) || binary.LittleEndian.Uint64(size) != uint64(len(value)) || !bytes.Equal(sum, got[:]) {
+	stamp, of, sum, size := header[:sha256.Size], header[sha256.Size:2*sha256.Size], header[2*sha256.Size:3*sha256.Size], header[3*sha256.Size:]
+	want, got := sha256.Sum256([]byte(key)), sha256.Sum256(value)
+	if !bytes.Equal(stamp, d.stamp[:]) || !bytes.Equal(of, want[:]) || binary.LittleEndian.Uint64(size) != uint64(len(value)) || !bytes.Equal(sum, got[:]) {
 		return nil, ErrCorrupt
 	}
 	return value, nil
@@ -124,10 +156,11 @@ func (d *Disk) Put(key string, value []byte) error {
 	if d.readOnly {
 		return nil
 	}
-	sum := sha256.Sum256(value)
+	of, sum := sha256.Sum256([]byte(key)), sha256.Sum256(value)
 	data := make([]byte, 0, headerSize+len(value))
 	data = append(data, magic...)
 	data = append(data, d.stamp[:]...)
+	data = append(data, of[:]...)
 	data = append(data, sum[:]...)
 	data = binary.LittleEndian.AppendUint64(data, uint64(len(value)))
 	data = append(data, value...)
