@@ -164,10 +164,19 @@ func (x *indexing) places(l *Lowering, v value) (index value, dims []int64) {
 	return b.Concatenate(int64(x.rank), parts...), dims
 }
 
+// within is an index into n elements in type t, which may be narrower: one that is out of range stays so, for
+// converting it alone would make row 0 of 1 << 32.
+func within(b *stablehlo.Builder, index value, n int64, t dtype.DType) value {
+	if index.DType().Size() > t.Size() {
+		index = b.Clamp(b.SplatLike(index, stablehlo.Int(-n-1)), index, b.SplatLike(index, stablehlo.Int(n)))
+	}
+	return Convert(b, index, t)
+}
+
 // fromEnd is an index into n elements in type t, a negative one counted from the end.
 func fromEnd(b *stablehlo.Builder, index value, n int64, t dtype.DType) value {
 	signed := !index.DType().IsUnsigned()
-	index = Convert(b, index, t)
+	index = within(b, index, n, t)
 	if !signed {
 		return index
 	}

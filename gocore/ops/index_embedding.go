@@ -68,7 +68,7 @@ func takeRows(b *stablehlo.Builder, x, index value, dim int) value {
 	sizes := append([]int64(nil), x.Dims()...)
 	sizes[dim] = 1
 	d := []int64{int64(dim)}
-	return b.Gather(x, Convert(b, index, placeType(x.Dim(dim))), stablehlo.GatherDims{
+	return b.Gather(x, within(b, index, x.Dim(dim), placeType(x.Dim(dim))), stablehlo.GatherDims{
 		OffsetDims: around(len(dims), dim, index.Rank()), CollapsedSliceDims: d, StartIndexMap: d,
 		IndexVectorDim: int64(index.Rank()), SliceSizes: sizes,
 	})
@@ -81,7 +81,7 @@ func putRows(b *stablehlo.Builder, x, index, update value, dim int, combine stab
 	}
 	d := []int64{int64(dim)}
 	// one more than the last index must fit too: it stands for no place
-	return b.Scatter([]value{x}, Convert(b, index, placeType(x.Dim(dim)+1)), []value{update}, stablehlo.ScatterDims{
+	return b.Scatter([]value{x}, within(b, index, x.Dim(dim), placeType(x.Dim(dim)+1)), []value{update}, stablehlo.ScatterDims{
 		UpdateWindowDims: around(update.Rank(), dim, index.Rank()), InsertedWindowDims: d, ScatterDimsToOperandDims: d,
 		IndexVectorDim: int64(index.Rank()),
 	}, combine)[0]

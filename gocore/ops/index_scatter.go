@@ -96,7 +96,7 @@ func takeAlong(b *stablehlo.Builder, x, index value, dim int) value {
 	others := around(rank, dim, 1)
 	d := []int64{int64(dim)}
 	sizes := slices.Repeat([]int64{1}, rank)
-	return b.Gather(foremost(b, x, index.Dims(), dim), Convert(b, index, placeType(x.Dim(dim))), stablehlo.GatherDims{
+	return b.Gather(foremost(b, x, index.Dims(), dim), within(b, index, x.Dim(dim), placeType(x.Dim(dim))), stablehlo.GatherDims{
 		OperandBatchingDims: others, StartIndicesBatchingDims: others, CollapsedSliceDims: d, StartIndexMap: d,
 		IndexVectorDim: int64(rank), SliceSizes: sizes,
 	})
@@ -111,7 +111,7 @@ func putAlong(b *stablehlo.Builder, x, index, update value, dim int, f stablehlo
 	others := around(rank, dim, 1)
 	d := []int64{int64(dim)}
 	part := foremost(b, x, index.Dims(), dim)
-	out := b.Scatter([]value{part}, Convert(b, index, placeType(x.Dim(dim))), []value{update}, stablehlo.ScatterDims{
+	out := b.Scatter([]value{part}, within(b, index, x.Dim(dim), placeType(x.Dim(dim))), []value{update}, stablehlo.ScatterDims{
 		InputBatchingDims: others, ScatterIndicesBatchingDims: others, InsertedWindowDims: d, ScatterDimsToOperandDims: d,
 		IndexVectorDim: int64(rank),
 	}, f)[0]

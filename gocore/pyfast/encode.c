@@ -149,8 +149,14 @@ static int is_lazy(const struct tgx_call *c, PyObject *tensor, int32_t scalar_ty
   return r == 0 && c->lazy & TGX_LAZY_NEG ? has_bit(tensor, "is_neg") : r;
 }
 
+enum { MOST_DIMENSIONS = (1 << (TGX_TYPE_SHIFT - 8)) - 1 }; /* what the word that tags a tensor has room for */
+
 static int put_device_tensor(struct tgx_words *w, const struct tgx_meta *m) {
   Py_ssize_t nd = (Py_ssize_t)m->ndim;
+  if (nd > MOST_DIMENSIONS) {
+    PyErr_Format(PyExc_RuntimeError, "a tensor has %zd dimensions; xla tensors have at most %d", nd, (int)MOST_DIMENSIONS);
+    return -1;
+  }
   if (tgx_words_need(w, 3 + 2 * nd) < 0) return -1;
   int64_t *p = w->p + w->n;
   p[0] = tag(TGX_TENSOR, nd) | (int64_t)m->scalar_type << TGX_TYPE_SHIFT;

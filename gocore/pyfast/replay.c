@@ -49,7 +49,7 @@ static int put_tensor(struct tgx_words *w, struct tgx_words *handles, PyObject *
   handles->p[handles->n++] = m.handle;
   int64_t *p = w->p + w->n;
   p[0] = place;
-  p[1] = m.scalar_type | nd << 8 | (int64_t)grad << 16;
+  p[1] = m.scalar_type | (int64_t)grad << 8 | nd << 16;
   p[2] = m.offset;
   memcpy(p + LAYOUT_HEADER, m.sizes, (size_t)nd * sizeof *p);
   memcpy(p + LAYOUT_HEADER + nd, m.strides, (size_t)nd * sizeof *p);

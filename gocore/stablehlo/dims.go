@@ -284,8 +284,22 @@ func (b *Builder) Iota(s *shape.Shape, dim int64) Value {
 	if b.found() && s.Rank() > 1 {
 		return b.BroadcastInDim(b.Arange(s.DType, s.Dims[dim]), s.Dims, []int64{dim})
 	}
+	if n := s.Dims[dim]; n > 0 && n%wrap == 0 {
+		return b.longIota(s, dim, n)
+	}
 	b.attrInt("iota_dimension", dim)
 	return b.source(op, s)
+}
+
+// wrap is a size that XLA:CPU takes for 0 where it counts, and divides by.
+const wrap = 1 << 32
+
+// longIota counts in two dimensions, then makes one of them.
+func (b *Builder) longIota(s *shape.Shape, dim, n int64) Value {
+	const low = 1 << 16
+	square := shape.Make(dtype.I64, n/low, low)
+	i := b.Add(b.Multiply(b.Iota(square, 0), b.SplatLike(Value{s: square}, Int(low))), b.Iota(square, 1))
+	return b.BroadcastInDim(b.Convert(b.Reshape(i, []int64{n}), s.DType), s.Dims, []int64{dim})
 }
 
 // Arange is Iota of rank 1: 0 … n-1.
