@@ -141,10 +141,14 @@ func (p *program) Cut() runtime.Cut {
 	if p.joint {
 		return nil // the other processes do not run it again
 	}
-	if c, ok := stablehlo.NewCut(p.module); ok {
-		return &cut{c, p}
+	c, ok := stablehlo.NewCut(p.module)
+	if !ok {
+		return nil
 	}
-	return nil
+	if params, results := c.Size(); params != p.params() || results != len(p.results) {
+		return nil
+	}
+	return &cut{c, p}
 }
 
 // cut is a program taken apart.

@@ -6,12 +6,13 @@ import (
 	"strings"
 )
 
-// Cut is a module, as Bytes wrote it, taken apart, to be put together again for some of its results.
+// Cut is a module, as Bytes wrote it or as MLIR prints it, taken apart, to be put together again for some of its
+// results.
 type Cut struct {
 	name    string
 	params  []string // "%0: tensor<2xf32>", without a word of donation
-	results []string // types with attributes
-	returns []string // "%5"
+	results []typed
+	returns []string // "%5", or "%5#1" of an operation with several results
 	ops     []cutOp  // of @main, but for its return
 	rest    []string // functions, and what follows them
 	define  map[string]int
@@ -25,8 +26,11 @@ type cutOp struct {
 }
 
 var (
-	valueName  = regexp.MustCompile(`%\d+`)
+	valueName  = regexp.MustCompile(`%[\w$.-]+`)
+	resultName = regexp.MustCompile(`%[\w$.-]+(#\d+)?`)
+	returning  = regexp.MustCompile(`^ *("func\.return"|func\.return\b|return\b)`)
 	donation   = regexp.MustCompile(`(tf\.aliasing_output = \d+ : i32|jax\.buffer_donor = true)(, )?`)
+	operation  = regexp.MustCompile(`^    [%"a-zA-Z_]`)
 	calledFunc = regexp.MustCompile(`^  func\.func private (@[^(]+)\(`)
 )
 
@@ -38,62 +42,46 @@ func NewCut(module []byte) (c *Cut, ok bool) {
 			return nil, false
 		}
 	}
-	head, body, found := strings.Cut(string(module), "  func.func public @main(")
-	signature, body, more := strings.Cut(body, " {\n")
-	body, rest, ended := strings.Cut(body, "\n  }\n")
-	if !found || !more || !ended {
+	t, err := newText(module)
+	if err != nil {
 		return nil, false
 	}
-	c = &Cut{name: head, define: make(map[string]int), param: make(map[string]int)}
-	params, results, _ := strings.Cut(signature, ") -> (")
-	for i, p := range list(params) {
-		c.param[valueName.FindString(p)] = i
-		c.params = append(c.params, strings.TrimSuffix(donation.ReplaceAllString(p, ""), " {}"))
+	e, err := t.main()
+	if err != nil {
+		return nil, false
 	}
-	c.results = list(strings.TrimSuffix(results, ")"))
-	for _, text := range statements(body) {
-		if operands, isReturn := strings.CutPrefix(text, `    "func.return"(`); isReturn {
-			operands, _, _ = strings.Cut(operands, ")")
-			c.returns = valueName.FindAllString(operands, -1)
+	c = &Cut{name: strings.TrimRight(t.all[:e.at], " "), results: e.results, define: make(map[string]int), param: make(map[string]int)}
+	for i, p := range e.params {
+		c.param[p.name] = i
+		c.params = append(c.params, strings.TrimSuffix(donation.ReplaceAllString(p.all, ""), " {}"))
+	}
+	for _, text := range statements(strings.TrimRight(t.all[e.body:e.end], " ")) {
+		if returning.MatchString(text) {
+			operands, _, _ := strings.Cut(text, " : ")
+			c.returns = resultName.FindAllString(operands, -1)
 			break
 		}
 		defined, _, _ := strings.Cut(text, " = ")
+		if !strings.HasPrefix(text, "    %") {
+			defined = ""
+		}
 		for _, v := range valueName.FindAllString(defined, -1) {
 			c.define[v] = len(c.ops)
 		}
 		c.ops = append(c.ops, cutOp{text, valueName.FindAllString(text[len(defined):], -1)})
 	}
+	_, rest, _ := strings.Cut(t.all[e.end:], "\n")
 	c.rest = functions(rest)
 	return c, len(c.returns) == len(c.results)
 }
 
-// list splits at the commas outside of brackets and strings.
-func list(text string) (out []string) {
-	depth, quoted, start := 0, false, 0
-	for i, r := range text {
-		switch {
-		case r == '"' && text[max(i-1, 0)] != '\\':
-			quoted = !quoted
-		case quoted:
-		case strings.ContainsRune("<{[(", r):
-			depth++
-		case strings.ContainsRune(">}])", r):
-			depth--
-		case r == ',' && depth == 0:
-			out = append(out, strings.TrimSpace(text[start:i]))
-			start = i + 1
-		}
-	}
-	if start < len(text) {
-		out = append(out, strings.TrimSpace(text[start:]))
-	}
-	return out
-}
+// Size is the number of the program's parameters and that of its results.
+func (c *Cut) Size() (params, results int) { return len(c.params), len(c.results) }
 
 // statements splits the body of @main: an operation begins where a line is indented by four spaces.
 func statements(body string) (out []string) {
-	for line := range strings.Lines(body) {
-		if len(out) == 0 || strings.HasPrefix(line, "    %") || strings.HasPrefix(line, `    "`) {
+	for line := range strings.Lines(strings.TrimPrefix(body, "\n")) {
+		if len(out) == 0 || operation.MatchString(line) {
 			out = append(out, line)
 		} else {
 			out[len(out)-1] += line
@@ -118,6 +106,7 @@ func functions(rest string) (out []string) {
 func (c *Cut) needed(results []int) (ops, params []bool) {
 	ops, params = make([]bool, len(c.ops)), make([]bool, len(c.params))
 	need := func(v string) {
+		v, _, _ = strings.Cut(v, "#")
 		if i, ok := c.define[v]; ok {
 			ops[i] = true
 		} else if i, ok := c.param[v]; ok {
@@ -166,11 +155,11 @@ func (c *Cut) Module(results []int) []byte {
 			comma = ", "
 		}
 	}
-	var types, values []string
+	var given, types, values []string
 	for _, r := range results {
-		types, values = append(types, c.results[r]), append(values, c.returns[r])
+		given, types, values = append(given, c.results[r].all), append(types, c.results[r].typ), append(values, c.returns[r])
 	}
-	out.WriteString(") -> (" + strings.Join(types, ", ") + ") {\n")
+	out.WriteString(") -> (" + strings.Join(given, ", ") + ") {\n")
 	for i, op := range c.ops {
 		if ops[i] {
 			out.WriteString(op.text)

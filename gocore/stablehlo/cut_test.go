@@ -92,3 +92,84 @@ func TestCut(t *testing.T) {
 		}
 	}
 }
+
+// usual is what MLIR prints, and its part for the second result.
+const usual = `#loc = loc("a \"module\" {")
+module @jit_f attributes {mhlo.num_partitions = 1 : i32} { // a comment (
+  func.func public @main(%arg0: tensor<2xf32> {jax.buffer_donor = true} loc("x"), %arg1: tensor<i32>) -> (tensor<2xf32> {jax.result_info = ""}, tensor<2xf32>) {
+    %cst = stablehlo.constant dense<0.000000e+00> : tensor<2xf32>
+    %0:2 = stablehlo.while(%iterArg = %arg1, %iterArg_0 = %arg0) : tensor<i32>, tensor<2xf32>
+     cond {
+      %3 = stablehlo.compare LT, %iterArg, %arg1, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %3 : tensor<i1>
+    } do {
+      %3 = func.call @twice(%iterArg_0) : (tensor<2xf32>) -> tensor<2xf32>
+      stablehlo.return %iterArg, %3 : tensor<i32>, tensor<2xf32>
+    } loc(#loc)
+    %1 = stablehlo.add %arg0, %cst : tensor<2xf32>
+    return %0#1, %1 : tensor<2xf32>, tensor<2xf32>
+  }
+  func.func private @twice(%arg0: tensor<2xf32>) -> tensor<2xf32> {
+    %0 = stablehlo.add %arg0, %arg0 : tensor<2xf32>
+    return %0 : tensor<2xf32>
+  }
+}
+`
+
+const usualSecond = `#loc = loc("a \"module\" {")
+module @jit_f attributes {mhlo.num_partitions = 1 : i32} { // a comment (
+  func.func public @main(%arg0: tensor<2xf32>) -> (tensor<2xf32>) {
+    %cst = stablehlo.constant dense<0.000000e+00> : tensor<2xf32>
+    %1 = stablehlo.add %arg0, %cst : tensor<2xf32>
+    "func.return"(%1) : (tensor<2xf32>) -> ()
+  }
+}
+`
+
+func TestCutOfMLIRsForm(t *testing.T) {
+	cut, ok := hlo.NewCut([]byte(usual))
+	if !ok {
+		t.Fatal("not taken apart")
+	}
+	if params, results := cut.Size(); params != 2 || results != 2 {
+		t.Fatalf("%d parameters, %d results", params, results)
+	}
+	if params, ops := cut.Need([]int{0}); !slices.Equal(params, []int{0, 1}) || ops != 1 {
+		t.Errorf("the loop needs parameters %v and %d operations", params, ops)
+	}
+	if first := string(cut.Module([]int{0})); !strings.Contains(first, `"func.return"(%0#1) : (tensor<2xf32>) -> ()`) || !strings.Contains(first, "@twice(%arg0") {
+		t.Errorf("the part for the first result is\n%s", first)
+	}
+	if got := string(cut.Module([]int{1})); got != usualSecond {
+		t.Errorf("the part for the second result is\n%s\nwant\n%s", got, usualSecond)
+	}
+}
+
+// TestCutOfOneResult: a single result has no parentheses.
+func TestCutOfOneResult(t *testing.T) {
+	cut, ok := hlo.NewCut([]byte("func.func @main(%arg0: tensor<2xf32>) -> tensor<2xf32> {\n    return %arg0 : tensor<2xf32>\n}\n"))
+	if !ok {
+		t.Fatal("not taken apart")
+	}
+	if _, results := cut.Size(); results != 1 {
+		t.Errorf("%d results", results)
+	}
+	cut.Module([]int{0})
+}
+
+// FuzzCut takes any text apart without harm.
+func FuzzCut(f *testing.F) {
+	f.Add(whole)
+	f.Add(usual)
+	f.Fuzz(func(t *testing.T, module string) {
+		cut, ok := hlo.NewCut([]byte(module))
+		if !ok {
+			return
+		}
+		_, results := cut.Size()
+		for r := range results {
+			cut.Need([]int{r})
+			cut.Module([]int{r})
+		}
+	})
+}
