@@ -21,9 +21,9 @@ func Borrow(handle, addr, torchType, dims, ndim int64) (int64, error) {
 // Returned gives a JSON list of the numbers of borrowed arrays that are free for other use, each once.
 func Returned() string { return engine.Default.ReturnedJSON() }
 
-// Place makes a storage of the dense array at an address and returns its handle; see Upload.
-func Place(addr, torchType, dims, ndim, dev int64) (int64, error) {
-	h, err := engine.Default.Place(pointer(addr), int(torchType), words(dims, ndim), int32(dev))
+// Place makes a storage of the dense array in size bytes at an address and returns its handle; see Upload.
+func Place(addr, size, torchType, dims, ndim, dev int64) (int64, error) {
+	h, err := engine.Default.PlaceBytes(pointer(addr), size, int(torchType), words(dims, ndim), int32(dev))
 	return number(int64(h), err)
 }
 

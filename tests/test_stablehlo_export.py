@@ -186,5 +186,5 @@ def test_a_damaged_bundle(tmp_path):
         torch_go_xla_runtime.load(tmp_path)
     text = (tmp_path / "functions" / "forward.mlir").read_text()
     (tmp_path / "functions" / "forward.mlir").write_text(text[: len(text) // 2])
-    with pytest.raises(RuntimeError, match="CompileError"):
+    with pytest.raises(RuntimeError, match="brackets of the program do not pair"):
         torch_go_xla_runtime.load(tmp_path)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 	"unsafe"
 
@@ -65,6 +66,16 @@ func (e *Engine) fill(h alias.Handle, whole *shape.Shape,
 	}
 	e.store.SetDevice(e.store.Slot(h), s, buf)
 	return nil
+}
+
+// PlaceBytes is Place of what is to be an array in size bytes of host memory, and an error if such an array takes more
+// or fewer.
+func (e *Engine) PlaceBytes(src unsafe.Pointer, size int64, torchType int, dims []int64, dev int32) (alias.Handle, error) {
+	d := dtype.FromTorch(torchType)
+	if slices.ContainsFunc(dims, func(n int64) bool { return n < 0 }) || d != dtype.Invalid && shape.Of(d, dims).Bytes() != size {
+		return 0, errs.New(errs.Value, "an array %s%s does not take %d bytes", d, shape.Dims(dims), size)
+	}
+	return e.Place(src, torchType, dims, dev)
 }
 
 // Place makes a storage with the data of a dense array in host memory; torchType is the number of its

@@ -25,6 +25,9 @@ type Shape struct {
 	next  *Shape // chain of the intern table
 }
 
+// MaxRank is the largest number of dimensions of an array, torch's own limit for what its kernels compute.
+const MaxRank = 64
+
 const buckets = 1 << 12
 
 var table struct {

@@ -129,6 +129,7 @@ class StableHLOGraphModule:
     options: StableHLOExportOptions = field(default_factory=StableHLOExportOptions)
 
     def __post_init__(self) -> None:
+        self._signature = runtime.Signature.of(self.meta)
         self._program: runtime.Program | None = None
         self._there: dict[str, torch.Tensor] = {}
 
@@ -149,7 +150,7 @@ class StableHLOGraphModule:
         if self._program is None:
             device = fast.current_device()
             native().device_count()  # opens the device
-            self._program = runtime.Program(self.text, [*meta["weights"], *meta["inputs"]], meta["outputs"], device)
+            self._program = runtime.Program(self.text, self._signature, device)
             self._there = {name: w.to("xla") for name, w in self.weights.items()}
         leaves: list[Any] = []
         runtime.flatten(meta["in_structure"], [tuple(args), dict(kwargs or {})], leaves)
@@ -170,6 +171,8 @@ class StableHLOGraphModule:
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write a bundle, which `load` and `torch_go_xla_runtime.load` read."""
+        for name in self.weights:
+            runtime.file_name(name)
         root = Path(directory)
         for part in ("functions", "data"):
             (root / part).mkdir(parents=True, exist_ok=True)
@@ -184,11 +187,11 @@ class StableHLOGraphModule:
 
     @classmethod
     def load(cls, directory: str | os.PathLike[str]) -> StableHLOGraphModule:
-        """Read a bundle."""
-        root = Path(directory)
-        meta = json.loads((root / "functions" / "forward.json").read_text())
-        weights = {w["name"]: _read(root / "data" / w["name"], w) for w in meta["weights"]}
-        return cls((root / "functions" / "forward.mlir").read_text(), meta, weights)
+        """Read a bundle, which may come from a stranger. ValueError says what is wrong with it."""
+        folder = runtime.Folder(directory)
+        signature, meta = folder.signature()
+        weights = {w.name: _tensor(folder.weight(w), w) for w in signature.weights}
+        return cls(folder.program(), meta, weights)
 
 
 def _input(place: int, x: Any, want: Mapping[str, Any]) -> torch.Tensor:
@@ -199,11 +202,13 @@ def _input(place: int, x: Any, want: Mapping[str, Any]) -> torch.Tensor:
     return x.detach().to("xla").clone(memory_format=torch.contiguous_format)
 
 
-def _read(path: Path, description: Mapping[str, Any]) -> torch.Tensor:
-    dtype: torch.dtype = getattr(torch, description["dtype"])
-    data = path.read_bytes()
-    x = torch.frombuffer(bytearray(data), dtype=dtype) if data else torch.empty(0, dtype=dtype)
-    return x.view(description["shape"])
+def _tensor(data: Any, description: runtime.Weight) -> torch.Tensor:
+    """Return a weight of a bundle; `data` is its bytes."""
+    dtype = getattr(torch, description.dtype, None)
+    if not isinstance(dtype, torch.dtype) or scalar_type(dtype) != description.type:
+        raise ValueError(f"weight {description.name!r}: type {description.type} is not {description.dtype!r:.100}")
+    x = torch.from_numpy(data).view(dtype) if data.size else torch.empty(0, dtype=dtype)
+    return x.view(description.shape)
 
 
 def exported_program_to_stablehlo(

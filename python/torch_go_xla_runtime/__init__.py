@@ -11,6 +11,9 @@
     functions/forward.mlir   the program: weights, then inputs, are its arguments
     functions/forward.json   what the arguments and the results are
     data/NAME                a weight: its elements, dense, row-major, little-endian
+
+A bundle may come from a stranger: everything in it is checked before it is used, and the program's text says only what
+is computed. SECURITY.md says what a stranger's program can still do, which is to take time and memory.
 """
 
 from __future__ import annotations
@@ -18,7 +21,6 @@ from __future__ import annotations
 import array
 import importlib.util
 import json
-import mmap
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -28,7 +30,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Bundle", "Program", "flatten", "load", "unflatten"]
+from ._bundle import Array, Folder, Signature, Weight, dtype_of, file_name
+
+__all__ = ["Bundle", "Folder", "Program", "Signature", "Weight", "file_name", "flatten", "load", "unflatten"]
 
 # How long a wait stays in the core before Python looks for signals, in ms.
 _SLICE = 50
@@ -64,29 +68,19 @@ def _core() -> Any:
     return core
 
 
-def _dtype(name: str) -> np.dtype[Any]:
-    """Return a type of numpy; those that numpy lacks (bfloat16, float8) are ml_dtypes'."""
-    try:
-        return np.dtype(name)
-    except TypeError:
-        import ml_dtypes
-
-        extended: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
-        return extended
-
-
 class Program:
     """A program on a device, of arrays that are named by handles of the core."""
 
-    def __init__(
-        self, text: str, arguments: Sequence[Mapping[str, Any]], results: Sequence[Mapping[str, Any]], device: int = 0
-    ) -> None:
-        """Compile StableHLO text. RuntimeError says why it cannot be compiled."""
+    def __init__(self, text: str, signature: Signature, device: int = 0) -> None:
+        """Compile StableHLO text.
+
+        RuntimeError says why it cannot be compiled, or that the signature is not the program's own.
+        """
         self._core = _core()
-        self._results = len(results)
+        self._results = len(signature.outputs)
         described = {
-            kind: [[a["type"], *a["shape"]] for a in arrays]
-            for kind, arrays in (("arguments", arguments), ("results", results))
+            "arguments": [a.described() for a in signature.arguments],
+            "results": [a.described() for a in signature.outputs],
         }
         self._drop = self._core.bindings_DropReplay  # at the end of the process the module is emptied first
         self._id = self._core.bindings_LoadProgram(device, text, json.dumps(described))
@@ -113,9 +107,9 @@ class _Array:
     def __del__(self) -> None:
         self._free(self.handle)
 
-    def numpy(self, description: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+    def numpy(self, description: Array) -> np.ndarray[Any, Any]:
         """Wait for the array and return a copy."""
-        out = np.empty(description["shape"], _dtype(description["dtype"]))
+        out = np.empty(description.shape, dtype_of(description.dtype))
         while not self._core.bindings_Ready(self.handle, _SLICE):
             pass
         self._core.bindings_Fetch(self.handle, out.ctypes.data, out.nbytes)
@@ -162,40 +156,24 @@ class Bundle:
 
     def __init__(self, directory: str | os.PathLike[str], device: int = 0) -> None:
         """Load a bundle."""
-        root = Path(directory)
+        folder = Folder(directory)
         self._core = _core()
         self._device = device
-        meta = json.loads((root / "functions" / "forward.json").read_text())
-        self._inputs: list[dict[str, Any]] = meta["inputs"]
-        self._outputs: list[dict[str, Any]] = meta["outputs"]
-        self._in, self._out = meta["in_structure"], meta["out_structure"]
-        weights = meta["weights"]
-        self._places = {w["name"]: i for i, w in enumerate(weights)}
-        self._program = Program(
-            (root / "functions" / "forward.mlir").read_text(), [*weights, *self._inputs], self._outputs, device
-        )
-        self._weights = [self._read(root / "data" / w["name"], w) for w in weights]
+        self._signature, _ = folder.signature()
+        self._program = Program(folder.program(), self._signature, device)
+        self._weights = [self._place(folder.weight(w), w) for w in self._signature.weights]
 
-    def _place(self, address: int, description: Mapping[str, Any]) -> _Array:
-        dims = array.array("q", description["shape"])
+    def _place(self, data: np.ndarray[Any, Any], description: Array) -> _Array:
+        dims = array.array("q", description.shape)
         where = dims.buffer_info()[0], len(dims), self._device
-        return _Array(self._core, self._core.bindings_Place(address, description["type"], *where))
+        return _Array(self._core, self._core.bindings_Place(data.ctypes.data, data.nbytes, description.type, *where))
 
-    def _read(self, path: Path, description: Mapping[str, Any]) -> _Array:
-        with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            want = int(np.prod(description["shape"], dtype=np.int64)) * _dtype(description["dtype"]).itemsize
-            if size != want:
-                raise ValueError(f"{path} has {size} bytes, its description says {want}")
-            data: Any = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
-            return self._place(np.frombuffer(data, np.uint8).ctypes.data, description)
-
-    def _upload(self, value: Any, place: int) -> _Array:
-        want = self._inputs[place]
-        x = np.ascontiguousarray(value, _dtype(want["dtype"]) if np.ndim(value) == 0 else None)
-        if x.dtype != _dtype(want["dtype"]) or list(np.shape(value)) != want["shape"]:
-            raise ValueError(f"input {place}: expected {want['dtype']}{want['shape']}, got {x.dtype}{list(x.shape)}")
-        return self._place(x.ctypes.data, want)
+    def _upload(self, value: Any, index: int) -> _Array:
+        want = self._signature.inputs[index]
+        x = np.ascontiguousarray(value, dtype_of(want.dtype) if np.ndim(value) == 0 else None)
+        if x.dtype != dtype_of(want.dtype) or np.shape(value) != want.shape:
+            raise ValueError(f"input {index}: expected {want}, got {x.dtype}{list(x.shape)}")
+        return self._place(x, want)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program as the exported module was called; numpy arrays instead of tensors.
@@ -205,24 +183,25 @@ class Bundle:
         have theirs.
         """
         leaves: list[Any] = []
-        flatten(self._in, [args, kwargs], leaves)
-        for o in self._outputs:
-            x = leaves[o["writes"]] if "writes" in o else None
+        flatten(self._signature.in_structure, [args, kwargs], leaves)
+        outputs = self._signature.outputs
+        for o in outputs:
+            x = None if o.writes is None else leaves[o.writes]
             if x is not None and not (isinstance(x, np.ndarray) and x.flags.writeable):
-                raise ValueError(f"input {o['writes']}: the program writes to it: expected a writeable array")
+                raise ValueError(f"input {o.writes}: the program writes to it: expected a writeable array")
         inputs = [self._upload(x, i) for i, x in enumerate(leaves)]
         made = self._program([x.handle for x in (*self._weights, *inputs)])
         results = [_Array(self._core, handle) for handle in made]
-        for x, o in zip(results, self._outputs, strict=True):
-            if "updates" in o:
-                self._weights[self._places[o["updates"]]] = x
+        for x, o in zip(results, outputs, strict=True):
+            if o.updates is not None:
+                self._weights[o.updates] = x
         values = []
-        for x, o in zip(results, self._outputs, strict=True):
-            if "writes" in o:
-                np.copyto(leaves[o["writes"]], x.numpy(o))
-            elif "updates" not in o:
+        for x, o in zip(results, outputs, strict=True):
+            if o.writes is not None:
+                np.copyto(leaves[o.writes], x.numpy(o))
+            elif o.updates is None:
                 values.append(x.numpy(o))
-        return unflatten(self._out, values)
+        return unflatten(self._signature.out_structure, values)
 
 
 def load(directory: str | os.PathLike[str], device: int = 0) -> Bundle:
