@@ -23,7 +23,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ops = [item for item in items if item.path.parent.name == "ops"]
     sample = set(ops[::_OPS_APART])
     for item in items:
-        apart = not {"python", "ok"}.isdisjoint(getattr(item, "fixturenames", ()))
+        apart = not {"python", "ok", "plain_user"}.isdisjoint(getattr(item, "fixturenames", ()))
         if apart or (item.path.parent.name == "ops" and item not in sample):
             item.add_marker("slow")
 
@@ -64,6 +64,19 @@ def ok(python: Runner) -> Callable[..., str]:
         return done.out
 
     return run
+
+
+# Gives up what root may do with files of others; the owner of a file may still do all that its mode allows.
+_PLAIN_USER = """
+import ctypes
+ctypes.CDLL(None).capset((ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)())
+"""
+
+
+@pytest.fixture
+def plain_user(ok: Callable[..., str]) -> Callable[..., str]:
+    """Run a program as `ok` does, without the rights of root."""
+    return lambda program, **options: ok(_PLAIN_USER + program, **options)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import stat
 from collections import OrderedDict
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import torch
 import torch_go_xla
 import torch_go_xla.core.xla_model as xm
 import torch_go_xla.utils.serialization as xser
+from torch_go_xla.utils import checkpoint_file, whole_file
 
 
 def state() -> dict[str, object]:
@@ -84,7 +86,7 @@ def test_a_killed_save_leaves_the_old_state_and_the_next_cleans_up(python, tmp_p
     xser.save([torch.ones(2, device="xla")], path)
     assert python(KILLED.replace("PATH", repr(str(path)))).code == -9
     assert len(list(root.iterdir())) == 2 and xser.load(path)[0].tolist() == [1, 1]
-    with xser._new_generation(str(root)) as other:  # another process is saving
+    with xser._new_generation(str(root), str(path)) as other:  # another process is saving
         xser.save([torch.full((2,), 5.0, device="xla")], path)
         assert len(list(root.iterdir())) == 2 and (root / other).exists()
     assert xser.load(path)[0].tolist() == [5, 5]
@@ -168,3 +170,99 @@ def test_the_host_needs_memory_for_one_storage_only(ok, tmp_path: Path) -> None:
     """160 MB in 20 tensors, which are the device's memory once they are loaded."""
     saved, loaded = map(int, ok(MEMORY.replace("PATH", repr(str(tmp_path / "a.pt")))).split())
     assert saved <= 16 and loaded <= 160 + 32, (saved, loaded)
+
+
+@pytest.mark.parametrize("moment", ["after the rename", "in the flush of the folder", "in the clean-up"])
+def test_from_the_rename_on_the_new_state_is_there(moment: str, tmp_path: Path, monkeypatch) -> None:
+    path = tmp_path / "a.pt"
+    xser.save([torch.ones(2, device="xla")], path)
+    replace, flush = os.replace, whole_file.flush
+
+    def renamed(source: str, to: str) -> None:
+        replace(source, to)
+        raise KeyboardInterrupt
+
+    def flushed(name: str) -> None:
+        flush(name)
+        if name == str(tmp_path) and xser._named(str(path)) != old:
+            raise OSError("input/output error")
+
+    def cleaned(*args: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    old = xser._named(str(path))
+    stop = {
+        "after the rename": (os, "replace", renamed),
+        "in the flush of the folder": (whole_file, "flush", flushed),
+        "in the clean-up": (xser.shutil, "rmtree", cleaned),
+    }
+    monkeypatch.setattr(*stop[moment])
+    with pytest.raises((KeyboardInterrupt, OSError)):
+        xser.save([torch.zeros(3, device="xla")], path)
+    monkeypatch.undo()
+    assert xser.load(path)[0].tolist() == [0, 0, 0]
+    xser.save([torch.ones(1, device="xla")], path)
+    assert xser.load(path)[0].tolist() == [1] and len(os.listdir(tmp_path / "a.pt.tensors")) == 1
+
+
+def test_a_clean_up_that_fails_does_not_fail_the_save(tmp_path: Path, monkeypatch) -> None:
+    path = tmp_path / "a.pt"
+    xser.save([torch.ones(2, device="xla")], path)
+
+    def refused(*args: object) -> list[str]:
+        raise PermissionError("the folder cannot be read")
+
+    monkeypatch.setattr(os, "listdir", refused)
+    xser.save([torch.zeros(2, device="xla")], path)
+    monkeypatch.undo()
+    assert xser.load(path)[0].tolist() == [0, 0]
+
+
+def test_what_an_index_names_is_found_without_unpickling(tmp_path: Path) -> None:
+    path = tmp_path / "generation 0123456789abcdef.pt"
+    for data in ([torch.ones(2, device="xla")], {"generation": "f" * 16}, [torch.ones(1000), Hostile]):
+        xser.save(data, path)
+        assert [xser._named(str(path))] == os.listdir(f"{path}.tensors")
+    torch.save([1], path)
+    assert xser._named(str(path)) is None
+    path.write_bytes(b"")
+    assert xser._named(str(path)) is None and xser._named(str(tmp_path / "nowhere")) is None
+
+
+def test_the_files_are_as_private_as_the_index(tmp_path: Path) -> None:
+    path, root = tmp_path / "a.pt", tmp_path / "a.pt.tensors"
+    xser.save([torch.ones(2, device="xla")], path)
+    path.chmod(0o600)
+    root.chmod(0o700)
+    xser.save([torch.zeros(2, device="xla")], path)
+    (folder,) = root.iterdir()
+    modes = [stat.S_IMODE(p.stat().st_mode) for p in (path, folder, *folder.iterdir())]
+    assert modes == [0o600, 0o700, 0o600]
+
+
+def test_a_save_within_a_save_of_the_same_state(tmp_path: Path, monkeypatch) -> None:
+    """As a signal handler does it, at any moment: the last that ends is there, and nothing waits."""
+    path = tmp_path / "a.pt"
+    nested = iter(range(100, 200))
+
+    def within(module: object, name: str) -> None:
+        original = getattr(module, name)
+
+        def act(*args: object, **kwargs: object) -> object:
+            with monkeypatch.context() as m:
+                m.setattr(module, name, original)
+                xser.save([torch.full((2,), float(next(nested)), device="xla")], path)
+                before = xser.load(path)[0].tolist()
+                result = original(*args, **kwargs)
+                assert before[0] >= 100
+                return result
+
+        monkeypatch.setattr(module, name, act)
+
+    for module, name in ((checkpoint_file, "save"), (os, "replace"), (xser, "_remove_generations"), (os, "listdir")):
+        within(module, name)
+        xser.save([torch.full((2,), 1.0, device="xla")], path)
+        monkeypatch.undo()
+        assert xser.load(path)[0].tolist()[0] in (1, *range(100, 200))
+    xser.save([torch.full((2,), 1.0, device="xla")], path)
+    assert xser.load(path)[0].tolist() == [1, 1] and len(os.listdir(f"{path}.tensors")) == 1

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
 import errno
 import os
 import stat
+import struct
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -124,3 +128,192 @@ os.wait()
     assert (tmp_path / "a.pt").read_bytes() == b"first" and all(o.exists() for o in others)
     xm.save([2], tmp_path / "a.pt")
     assert {p.name for p in tmp_path.iterdir()} == {"a.pt", *(o.name for o in others[1:])}
+
+
+# ---- what the new file has of the old ----
+
+
+def test_a_private_file_is_private_while_it_is_written(tmp_path: Path, monkeypatch) -> None:
+    path = tmp_path / "a.pt"
+    xm.save([1], path)
+    path.chmod(0o600)
+    modes: list[int] = []
+    pwrite = os.pwrite
+
+    def watched(fd: int, data: memoryview, offset: int) -> int:
+        modes.append(stat.S_IMODE(os.fstat(fd).st_mode))
+        return pwrite(fd, data, offset)
+
+    monkeypatch.setattr(os, "pwrite", watched)
+    xm.save({"x": torch.arange(1 << 20, device="xla")}, path)
+    assert modes and set(modes) == {0o600} and stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def _acl(*entries: tuple[int, int, int]) -> bytes:
+    """An ACL as the kernel keeps it: entries of tag, rights, user."""
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
+def test_owner_and_extended_attributes_are_kept(tmp_path: Path) -> None:
+    path, nobody = tmp_path / "a.pt", 0xFFFFFFFF
+    xm.save([1], path)
+    os.chown(path, 1234, 2345)
+    try:
+        os.setxattr(path, "user.origin", b"run 7")
+        acl = _acl((1, 6, nobody), (2, 4, 3456), (4, 4, nobody), (16, 4, nobody), (32, 0, nobody))
+        os.setxattr(path, "system.posix_acl_access", acl)
+    except OSError as e:
+        pytest.skip(f"the file system has no ACLs: {e}")
+    mode = path.stat().st_mode
+    xm.save([2], path)
+    after = path.stat()
+    assert torch.load(path) == [2] and (after.st_uid, after.st_gid, after.st_mode) == (1234, 2345, mode)
+    assert os.getxattr(path, "user.origin") == b"run 7" and os.getxattr(path, "system.posix_acl_access") == acl
+    # A folder's default ACL is for new files, not for those that have none.
+    os.removexattr(path, "system.posix_acl_access")
+    os.setxattr(
+        tmp_path,
+        "system.posix_acl_default",
+        _acl((1, 7, nobody), (2, 7, 3456), (4, 7, nobody), (16, 7, nobody), (32, 7, nobody)),
+    )
+    xm.save([3], path)
+    assert "system.posix_acl_access" not in os.listxattr(path) and path.stat().st_mode == mode
+
+
+def test_another_name_of_the_file_keeps_the_old_data(tmp_path: Path) -> None:
+    path, best = tmp_path / "a.pt", tmp_path / "best.pt"
+    xm.save([1], path)
+    best.hardlink_to(path)
+    xm.save([2], path)
+    assert torch.load(path) == [2] and torch.load(best) == [1]
+
+
+RIGHTS = """
+import os, stat, torch, torch_go_xla
+import torch_go_xla.core.xla_model as xm
+import torch_go_xla.utils.safetensors as xst
+from safetensors.torch import load_file
+from torch_go_xla.utils import whole_file
+folder = {folder!r}
+path = os.path.join(folder, "a.pt")
+data = [torch.arange(1 << 20, device="xla")]
+
+def fails(error, save=lambda: xm.save([2], path)):
+    try:
+        save()
+    except error as e:
+        return e
+    raise AssertionError("no error")
+"""
+
+
+def test_a_file_in_a_folder_that_is_not_writable(plain_user, tmp_path: Path) -> None:
+    """It is written in place; what fails before the first bytes go to the disk leaves the old data."""
+    xm.save([1], tmp_path / "a.pt")
+    before = (tmp_path / "a.pt").stat()
+    tmp_path.chmod(0o500)
+    try:
+        plain_user(
+            RIGHTS.format(folder=str(tmp_path))
+            + """
+fails(Exception, lambda: xm.save([2, lambda: 0], path))
+assert torch.load(path) == [1]
+with whole_file.replacing(path) as file:
+    file.write(b"first")
+    fails(BlockingIOError)
+    assert torch.load(path) == [1]
+xm.save(data, path)
+assert torch.equal(torch.load(path)[0], data[0].cpu())
+xm.save([2], path)
+assert torch.load(path) == [2]
+xst.save_file({"x": data[0][:5].clone()}, path)
+assert load_file(path)["x"].tolist() == [0, 1, 2, 3, 4]
+fails(PermissionError, lambda: xm.save([2], path + ".new"))
+"""
+        )
+        after = (tmp_path / "a.pt").stat()
+        assert (after.st_ino, after.st_mode) == (before.st_ino, before.st_mode)
+        assert os.listdir(tmp_path) == ["a.pt"]
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_a_write_protected_file_is_not_replaced(plain_user, tmp_path: Path) -> None:
+    plain_user(
+        RIGHTS.format(folder=str(tmp_path))
+        + """
+xm.save([1], path)
+os.chmod(path, 0o444)
+assert path in str(fails(PermissionError))
+assert torch.load(path) == [1] and os.listdir(folder) == ["a.pt"]
+"""
+    )
+
+
+def test_a_folder_that_cannot_be_read(plain_user, tmp_path: Path) -> None:
+    """Its names are flushed all the same."""
+    (tmp_path / "drop").mkdir(mode=0o300)
+    plain_user(
+        RIGHTS.format(folder=str(tmp_path / "drop"))
+        + """
+import torch_go_xla.utils.serialization as xser
+for value in (1.0, 2.0):
+    xm.save([value], path)
+    xser.save([torch.full((2,), value, device="xla")], path + ".xser")
+    assert torch.load(path) == [value] and xser.load(path + ".xser")[0].tolist() == [value, value]
+"""
+    )
+    (tmp_path / "drop").chmod(0o700)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
+def test_a_file_of_another_user_stays_theirs(plain_user, tmp_path: Path) -> None:
+    path = tmp_path / "a.pt"
+    xm.save([1], path)
+    os.chown(path, 1234, -1)
+    path.chmod(0o666)
+    before = path.stat()
+    plain_user(RIGHTS.format(folder=str(tmp_path)) + "xm.save([2], path)")
+    after = path.stat()
+    assert (after.st_uid, after.st_ino) == (1234, before.st_ino) and torch.load(path) == [2]
+    assert os.listdir(tmp_path) == ["a.pt"]
+
+
+def test_no_thread_to_be_had(tmp_path: Path, monkeypatch) -> None:
+    """As at the exit of later versions of Python: the caller writes."""
+
+    def refuse(*args: object) -> int:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(_thread, "start_new_thread", refuse)
+    xm.save({"x": torch.arange(4 << 20, device="xla")}, tmp_path / "a.pt")
+    assert torch.equal(torch.load(tmp_path / "a.pt")["x"], torch.arange(4 << 20))
+
+
+def test_an_interrupted_save_writes_to_no_other_file(tmp_path: Path, monkeypatch) -> None:
+    """Threads that still write when a second interrupt ends the wait for them have the file to themselves."""
+    go, pwrite, late = threading.Event(), os.pwrite, []
+
+    def slowly(fd: int, data: memoryview, offset: int) -> int:
+        go.wait(60)
+        late.append(os.readlink(f"/proc/self/fd/{fd}"))
+        return pwrite(fd, data, offset)
+
+    def interrupted(self: whole_file._Stream) -> None:
+        for _ in range(2):
+            self._work.put(None)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "pwrite", slowly)
+    monkeypatch.setattr(whole_file._Stream, "close", interrupted)
+    with pytest.raises(KeyboardInterrupt), whole_file.replacing(tmp_path / "a.pt") as file:
+        file.write(bytes(whole_file._CHUNK))
+        raise KeyboardInterrupt
+    with open(tmp_path / "other", "wb") as other:  # where the closed file's number would be
+        other.write(b"precious")
+        other.flush()
+        go.set()
+        while not late:
+            time.sleep(0.01)
+    assert (tmp_path / "other").read_bytes() == b"precious" and "a.pt" in late[0]

@@ -42,22 +42,37 @@ class Progress:
         """Count bytes that were written."""
         self._done += nbytes
         now = self._clock()
-        if now < self._next or not sys.stderr.isatty():
+        if now < self._next or not _on_terminal():
             return
         self._next, self._shown = now + _REFRESH, True
         share = min(self._done / max(self.total, 1), 1)
         bar = "#" * int(share * 30)
         rate = self._done / (now - self._start) / 1e6
-        sys.stderr.write(
+        _show(
             f"\r{self._what}: {share:4.0%} |{bar:30}| {self._done / 1e9:.2f}/{self.total / 1e9:.2f} GB, {rate:.0f} MB/s"
         )
-        sys.stderr.flush()
 
     def close(self) -> None:
         """Take the line away."""
         if self._shown:
-            sys.stderr.write("\r\033[K")
-            sys.stderr.flush()
+            _show("\r\033[K")
+
+
+# No save fails because its progress cannot be shown: the terminal may be gone, or a signal handler save while the main
+# thread writes to it.
+
+
+def _on_terminal() -> bool:
+    try:
+        return sys.stderr.isatty()
+    except (AttributeError, OSError, ValueError):  # there is none, or it is closed
+        return False
+
+
+def _show(text: str) -> None:
+    with contextlib.suppress(AttributeError, OSError, RuntimeError, ValueError):
+        sys.stderr.write(text)
+        sys.stderr.flush()
 
 
 def write(data: Any, file: Sink | IO[bytes]) -> None:

@@ -8,7 +8,7 @@ host for one storage at a time.
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import mmap
 import os
 import re
 import secrets
@@ -43,7 +43,8 @@ def save(data: Any, path: str | os.PathLike[str], master_only: bool = True, glob
 
     Tensors that share a storage share it again when they are loaded. What is no xla tensor goes into the index as
     it is. The files are on the disk before the index takes its place: whatever happens, the old data or the new are
-    there, whole, and what a killed process left is removed by the next save.
+    there, whole, and what a killed process left is removed by the next save. The files are open to those users to
+    whom an old index is.
 
     Args:
         data: nested dicts, lists and tuples.
@@ -58,14 +59,10 @@ def save(data: Any, path: str | os.PathLike[str], master_only: bool = True, glob
         return
     path = os.path.realpath(os.fspath(path))
     root = f"{path}.tensors"
-    with _new_generation(root) as generation:
-        index = _write(data, os.path.join(root, generation), f"saving {os.path.basename(path)}")
-        # From here to the end one process at a time, lest it remove what another's index has come to name.
-        with _open_folder(root) as fd:
-            with contextlib.suppress(OSError):  # a file system without locks
-                fcntl.flock(fd, fcntl.LOCK_EX)
-            checkpoint_file.save({"generation": generation, "data": index}, path)
-            _remove_generations(root, but=generation)
+    with _new_generation(root, path) as generation:
+        index = _write(data, os.path.join(root, generation), path)
+        checkpoint_file.save({"generation": generation, "data": index}, path)
+        _remove_generations(root, path)
 
 
 def load(path: str | os.PathLike[str], map_location: Any = None) -> Any:
@@ -84,7 +81,7 @@ def load(path: str | os.PathLike[str], map_location: Any = None) -> Any:
             raise ValueError(f"{path} is no index that torch_go_xla.utils.serialization.save has written")
         folder = os.path.join(f"{path}.tensors", generation)
         try:
-            with _open_folder(folder) as fd:
+            with whole_file.open_folder(folder) as fd:
                 whole_file.lock(fd, shared=True)  # a save that ends meanwhile does not remove it
                 return _read(index["data"], folder, map_location)
         except FileNotFoundError:
@@ -96,7 +93,7 @@ def load(path: str | os.PathLike[str], map_location: Any = None) -> Any:
 # ---- the tensors ----
 
 
-def _write(data: Any, folder: str, what: str) -> Any:
+def _write(data: Any, folder: str, path: str) -> Any:
     """Write the storages of xla tensors to files and return the data with references in their stead."""
     leaves, spec = tree_flatten(data)
     tensors = {i: settled(t).resolve_conj().resolve_neg() for i, t in enumerate(leaves) if _is_saved(t)}
@@ -104,16 +101,17 @@ def _write(data: Any, folder: str, what: str) -> Any:
     for t in tensors.values():
         first.setdefault(t.untyped_storage().data_ptr(), t)
     numbers = {handle: tid for tid, handle in enumerate(first)}
-    progress = checkpoint_file.Progress(what)
+    progress = checkpoint_file.Progress(f"saving {os.path.basename(path)}")
+    like = whole_file.attributes(path)
     progress.begin(sum(t.untyped_storage().nbytes() for t in first.values()))
     with contextlib.closing(progress), snapshot([t.untyped_storage() for t in first.values()], in_place=True) as fetch:
         files = [os.path.join(folder, _name(tid)) for tid in range(len(first))]
         for file, t in zip(files, first.values(), strict=True):
             storage = t.untyped_storage()
             dtype = t.dtype if storage.nbytes() % t.itemsize == 0 else torch.uint8
-            with whole_file.new(file, progress.wrote) as sink:
+            with whole_file.new(file, progress.wrote, like) as sink:
                 checkpoint_file.write(torch.empty(0, dtype=dtype).set_(fetch(storage)), sink)
-    for name in (*files, folder, os.path.dirname(folder)):
+    for name in (*files, folder, os.path.dirname(folder), os.path.dirname(path)):
         whole_file.flush(name)
     for i, t in tensors.items():
         tid, given = numbers[t.untyped_storage().data_ptr()], leaves[i]
@@ -149,44 +147,47 @@ def _name(tid: int) -> str:
 
 # ---- the folders ----
 
-# Every save has a folder of its own, the generation, which it holds a lock on; so does every load. One that is not
-# locked and is not named by the index is of the past.
+# Every save has a folder of its own, the generation, which it holds a lock on until it has ended; so does every load.
+# The index decides whether a folder is in use. Whoever has the lock and then finds that the index names another folder
+# may remove this one: only the save that made it could have named it, and that has ended.
 
 _GENERATION = re.compile(r"[0-9a-f]{16}")
+# In the pickle of an index, whose first key it is. Between the two strings are opcodes, the length of the second last.
+_NAMED = re.compile(rb"generation.{1,8}\x10(?:\0{3})?([0-9a-f]{16})", re.DOTALL)
 
 
-@contextlib.contextmanager
-def _open_folder(path: str) -> Iterator[int]:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _named(path: str) -> str | None:
+    """Return the generation that an index names, None if there is none or it cannot be told; nothing is unpickled."""
     try:
-        yield fd
-    finally:
-        os.close(fd)
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            found = _NAMED.search(text)
+            return found[1].decode() if found else None
+    except (OSError, ValueError):  # ValueError: it is empty
+        return None
 
 
 @contextlib.contextmanager
-def _new_generation(root: str) -> Iterator[str]:
-    """Make a locked folder and give its name; it goes if the block fails."""
+def _new_generation(root: str, path: str) -> Iterator[str]:
+    """Make a locked folder and give its name; it goes if the block fails before the index names it."""
     os.makedirs(root, exist_ok=True)
-    while True:
-        name = secrets.token_hex(8)
-        folder = os.path.join(root, name)
-        os.mkdir(folder)
-        with contextlib.suppress(FileNotFoundError), _open_folder(folder) as fd:
-            if whole_file.lock(fd) is False or not os.fstat(fd).st_nlink:
-                continue  # it looked like one of the past, before it was locked
-            try:
-                yield name
-            except BaseException:
+    like = whole_file.attributes(root)
+    with whole_file.new_folder(root, lambda: secrets.token_hex(8)) as (folder, fd):
+        name = os.path.basename(folder)
+        try:
+            if like is not None:
+                like.give_rights(fd)
+            yield name
+        except BaseException:
+            if _named(path) != name:
                 shutil.rmtree(folder, ignore_errors=True)
-                raise
-            return
+            raise
 
 
-def _remove_generations(root: str, but: str) -> None:
-    for name in os.listdir(root):
-        if name != but and _GENERATION.fullmatch(name):
+def _remove_generations(root: str, path: str) -> None:
+    """Remove the folders that are not in use, as far as that is possible: the data are saved already."""
+    with contextlib.suppress(OSError):
+        for name in filter(_GENERATION.fullmatch, os.listdir(root)):
             folder = os.path.join(root, name)
-            with contextlib.suppress(OSError), _open_folder(folder) as fd:
-                if whole_file.lock(fd) is not False:
+            with contextlib.suppress(OSError), whole_file.open_folder(folder) as fd:
+                if whole_file.lock(fd) is not False and _named(path) not in (None, name):
                     shutil.rmtree(folder, ignore_errors=True)

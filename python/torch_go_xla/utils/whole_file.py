@@ -7,22 +7,25 @@ left to wait for when they are flushed, and no memory of the host is taken for a
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import errno
 import fcntl
 import mmap
 import os
 import secrets
-import stat
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Protocol
+
+from .file_attributes import Attributes
 
 _CHUNK = 2 << 20  # bytes of a buffer
 _BUFFERS = 3  # one is filled while the others are written
 _BLOCK = 4096  # what addresses, offsets and sizes past the page cache must be multiples of
 _SUFFIX = ".part"
+_NEW = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
 
 
 class Sink(Protocol):
@@ -35,15 +38,58 @@ class Sink(Protocol):
         """Do nothing that could not be left out."""
 
 
-class _Stream:
-    """Writes a new file in order, by threads. An error waits for `finish`: the caller may not be able to take it."""
+class _Writing:
+    """A buffer on its way to the file."""
 
-    def __init__(self, fd: int, wrote: Callable[[int], None]) -> None:
+    def __init__(self, data: memoryview, offset: int) -> None:
+        self._data, self._offset = data, offset
+        self._error: BaseException | None = None
+        self._done = _thread.allocate_lock()
+        self._done.acquire()
+
+    def run(self, fd: int) -> None:
+        try:
+            _put(fd, self._data, self._offset)
+        except BaseException as e:
+            self._error = e
+        finally:
+            self._done.release()
+
+    def result(self) -> None:
+        """Wait; raise what has failed."""
+        with self._done:
+            pass
+        if self._error is not None:
+            raise self._error
+
+
+def _write_in_order(fd: int, work: SimpleQueue[_Writing | None], ended: _thread.LockType) -> None:
+    """Write buffers until there is None. The file is this thread's own: an interrupted save may close the other."""
+    try:
+        while (writing := work.get()) is not None:
+            writing.run(fd)
+            del writing
+    finally:
+        os.close(fd)
+        ended.release()
+
+
+class _Stream:
+    """Writes a file from its start, by threads. An error waits for `finish`: the caller may not be able to take it.
+
+    The threads are not those of `concurrent.futures`. Its executors have a lock for the whole process, for which a
+    signal handler that saves within a save would wait for ever, and they refuse work once the main thread has ended.
+    Where no thread can be started, as when the interpreter exits, the caller writes.
+    """
+
+    def __init__(self, fd: int, wrote: Callable[[int], None], empty: bool = True) -> None:
         self._fd = fd
         self._wrote = wrote
-        self._threads = ThreadPoolExecutor(_BUFFERS - 1, "write")
+        self._empty = empty
+        self._work: SimpleQueue[_Writing | None] = SimpleQueue()
+        self._ended: list[_thread.LockType] = []  # one a thread, free when it has ended
         self._free = deque(memoryview(mmap.mmap(-1, _CHUNK)) for _ in range(_BUFFERS))
-        self._full: deque[tuple[Future[None], memoryview]] = deque()
+        self._full: deque[tuple[_Writing, memoryview]] = deque()
         self._used = 0  # of the buffer that is being filled, the first of the free ones
         self._offset = 0  # of that buffer in the file
         self._error: OSError | None = None
@@ -80,15 +126,44 @@ class _Stream:
 
     def close(self) -> None:
         """End the threads; the file is the caller's."""
-        self._threads.shutdown()
+        for _ in range(_BUFFERS - 1):
+            self._work.put(None)
+        for ended in self._ended:
+            with ended:
+                pass
 
     def _hand_over(self, size: int) -> None:
         buffer = self._free.popleft()
-        self._full.append((self._threads.submit(self._put, buffer[:size], self._offset), buffer))
+        writing = _Writing(buffer[:size], self._offset)
+        if not self._empty:  # only now is the old content of the file lost
+            os.ftruncate(self._fd, 0)
+            self._empty = True
+        # A file of one buffer needs no thread.
+        if (self._offset or size == _CHUNK) and (len(self._ended) == _BUFFERS - 1 or self._start() or self._ended):
+            self._work.put(writing)
+        else:
+            writing.run(self._fd)
+        self._full.append((writing, buffer))
         self._offset += size
         self._used = 0
         if not self._free:
             self._reclaim()
+
+    def _start(self) -> bool:
+        """Start a thread, if that is possible."""
+        ended = _thread.allocate_lock()
+        ended.acquire()
+        try:
+            fd = os.dup(self._fd)
+        except OSError:
+            return False
+        try:
+            _thread.start_new_thread(_write_in_order, (fd, self._work, ended))
+        except RuntimeError:
+            os.close(fd)
+            return False
+        self._ended.append(ended)
+        return True
 
     def _reclaim(self) -> None:
         """Wait for the oldest buffer that is being written."""
@@ -99,16 +174,17 @@ class _Stream:
         except OSError as e:
             self._error = self._error or e
 
-    def _put(self, data: memoryview, offset: int) -> None:
-        while data:
-            try:
-                n = os.pwrite(self._fd, data, offset)
-            except OSError as e:
-                # Some file systems refuse only now, or want larger blocks.
-                if e.errno != errno.EINVAL or not _set_direct(self._fd, False):
-                    raise
-                continue
-            data, offset = data[n:], offset + n
+
+def _put(fd: int, data: memoryview, offset: int) -> None:
+    while data:
+        try:
+            n = os.pwrite(fd, data, offset)
+        except OSError as e:
+            # Some file systems refuse only now, or want larger blocks.
+            if e.errno != errno.EINVAL or not _set_direct(fd, False):
+                raise
+            continue
+        data, offset = data[n:], offset + n
 
 
 def _set_direct(fd: int, on: bool) -> bool:
@@ -126,37 +202,40 @@ def _set_direct(fd: int, on: bool) -> bool:
 def replacing(path: str | os.PathLike[str], wrote: Callable[[int], None] = lambda n: None) -> Iterator[Sink]:
     """Give a new file that takes the place of ``path`` when the block ends well, and vanishes if not.
 
-    At every moment, a crash included, ``path`` is the old file or the new one, whole and on the disk. What processes
-    that were killed have left of files that were to take the place of ``path`` is removed. A link is followed, and
-    what is no regular file (``/dev/null``, a pipe) is written as it is. ``wrote`` is told of each few bytes that were
-    taken. OSError says what failed.
+    At every moment, a crash included, ``path`` is the old file or the new one, whole and on the disk. The new one has
+    the owner, group, mode and extended attributes of the old, before the first byte is written. What processes that
+    were killed have left of files that were to take the place of ``path`` is removed. A link is followed, and what is
+    no regular file (``/dev/null``, a pipe) is written as it is. ``wrote`` is told of each few bytes that were taken.
+
+    A file that can be written but not replaced is written in place, as ``torch.save`` does: in a folder that is not
+    writable, or of an owner that a new file cannot get. Then the old content is lost when the first 2 MB, or all if
+    that is less, are ready, and a crash after that leaves neither.
+
+    OSError says what failed; PermissionError, before anything is written, that the old file is write-protected.
     """
     path = os.path.realpath(os.fspath(path))
     if os.path.exists(path) and not os.path.isfile(path):
         with open(path, "wb") as special:
             yield special
         return
-    with _beside(path) as (fd, _), contextlib.closing(_Stream(fd, wrote)) as stream:
-        yield stream
-        stream.finish()
+    with _opened(path) as old:
+        part = _create_beside(path, old)
+        with _in_place(old, path) if part is None else _beside(*part, path) as fd:
+            with contextlib.closing(_Stream(fd, wrote, empty=part is not None)) as stream:
+                yield stream
+                stream.finish()
 
 
 @contextlib.contextmanager
-def replacing_by_name(path: str | os.PathLike[str]) -> Iterator[str]:
-    """Give the name of the new file, for a library that opens files itself; else as `replacing`."""
-    path = os.path.realpath(os.fspath(path))
-    if os.path.exists(path) and not os.path.isfile(path):
-        yield path
-        return
-    with _beside(path) as (_, beside):
-        yield beside
+def new(path: str, wrote: Callable[[int], None], like: Attributes | None = None) -> Iterator[Sink]:
+    """Give a new file at a path that nobody knows yet. It may not be on the disk before `flush`.
 
-
-@contextlib.contextmanager
-def new(path: str, wrote: Callable[[int], None]) -> Iterator[Sink]:
-    """Give a new file at a path that nobody knows yet. It may not be on the disk before `flush`."""
-    fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666)
+    ``like`` is what the file it stands beside has; the new one is open to nobody else.
+    """
+    fd = os.open(path, _NEW, 0o666 if like is None else 0o600)
     try:
+        if like is not None:
+            like.give_rights(fd)
         with contextlib.closing(_Stream(fd, wrote)) as stream:
             yield stream
             stream.finish()
@@ -164,9 +243,25 @@ def new(path: str, wrote: Callable[[int], None]) -> Iterator[Sink]:
         os.close(fd)
 
 
+def attributes(path: str) -> Attributes | None:
+    """Return what a file has that takes the place of ``path``; None if there is none yet."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    try:
+        return Attributes.of(fd)
+    finally:
+        os.close(fd)
+
+
 def flush(path: str) -> None:
     """Wait until a file, or the names in a folder, are on the disk."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except PermissionError:  # a folder in which this user may make files, but not read
+        os.sync()
+        return
     try:
         os.fsync(fd)
     finally:
@@ -177,24 +272,55 @@ def flush(path: str) -> None:
 
 
 @contextlib.contextmanager
-def _beside(path: str) -> Iterator[tuple[int, str]]:
-    """Make a file, open and by name, that is flushed and takes the place of the regular file ``path``."""
+def _opened(path: str) -> Iterator[int | None]:
+    """Open the old file to write, unless there is none. Who may not write it may not replace it."""
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        fd = None
+    try:
+        yield fd
+    finally:
+        if fd is not None:
+            os.close(fd)
+
+
+def _create_beside(path: str, old: int | None) -> tuple[int, str] | None:
+    """Make a file that can take the place of another; None if it has to be written in place."""
     folder, prefix = os.path.dirname(path), _prefix(path)
     _remove_abandoned(folder, prefix)
-    fd, beside = _create(folder, prefix)
     try:
-        yield fd, beside
-        with contextlib.suppress(FileNotFoundError):
-            os.fchmod(fd, stat.S_IMODE(os.stat(path).st_mode))
+        return _create(folder, prefix, None if old is None else Attributes.of(old))
+    except OSError as e:
+        if old is None or e.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+        return None
+
+
+@contextlib.contextmanager
+def _beside(fd: int, beside: str, path: str) -> Iterator[int]:
+    """Give an open file, which is then flushed and takes the place of the regular file ``path``."""
+    try:
+        yield fd
         os.fsync(fd)
         os.replace(beside, path)
     except BaseException:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # it has its new name, or nothing can be removed here now
             os.unlink(beside)
         raise
     finally:
         os.close(fd)
-    flush(folder)
+    flush(os.path.dirname(path))
+
+
+@contextlib.contextmanager
+def _in_place(old: int | None, path: str) -> Iterator[int]:
+    """Give an open file as it is, which is then flushed."""
+    assert old is not None
+    if lock(old) is False:
+        raise BlockingIOError(errno.EWOULDBLOCK, "another save writes this file, which cannot be replaced", path)
+    yield old
+    os.fsync(old)
 
 
 # Whoever writes one holds a lock on it, which ends with the process: one without a lock is abandoned. That also holds
@@ -205,14 +331,21 @@ def _prefix(path: str) -> str:
     return f".{os.fsdecode(os.fsencode(os.path.basename(path))[:200])}."
 
 
-def _create(folder: str, prefix: str) -> tuple[int, str]:
+def _create(folder: str, prefix: str, like: Attributes | None) -> tuple[int, str]:
     """Make a locked file; return it open, and its path."""
     while True:
         path = os.path.join(folder, f"{prefix}{secrets.token_hex(6)}{_SUFFIX}")
-        fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o666)
-        # Between the two calls it looked abandoned, and may have been removed.
-        if lock(fd) is not False and os.fstat(fd).st_nlink:
-            return fd, path
+        fd = os.open(path, _NEW, 0o666 if like is None else 0o600)
+        try:
+            # Between the two calls it looked abandoned, and may have been removed.
+            if lock(fd) is not False and os.fstat(fd).st_nlink:
+                if like is not None:
+                    like.give(fd)
+                return fd, path
+        except BaseException:
+            os.close(fd)
+            os.unlink(path)
+            raise
         os.close(fd)
 
 
@@ -229,6 +362,33 @@ def _remove_abandoned(folder: str, prefix: str) -> None:
                         os.unlink(entry.path)
                 finally:
                     os.close(fd)
+
+
+@contextlib.contextmanager
+def open_folder(path: str) -> Iterator[int]:
+    """Open a folder, to lock or flush it."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def new_folder(parent: str, name: Callable[[], str]) -> Iterator[tuple[str, int]]:
+    """Make a folder of a new name, which is locked within the block; give its path and the open folder."""
+    while True:
+        path = os.path.join(parent, name())
+        os.mkdir(path)
+        with contextlib.ExitStack() as stack:
+            try:
+                fd = stack.enter_context(open_folder(path))
+            except FileNotFoundError:
+                continue
+            if lock(fd) is False or not os.fstat(fd).st_nlink:
+                continue  # it looked abandoned, before it was locked
+            yield path, fd
+            return
 
 
 def lock(fd: int, shared: bool = False) -> bool | None:
