@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
@@ -87,8 +88,8 @@ class NativeCore:
         self._sync_waits = False
         self.metrics_file = ""  # where every step appends the metrics report; "": nowhere
         self._lock = threading.Lock()
-        self._lent: dict[int, Any] = {}  # what `borrow` keeps, by number
-        self._loans = threading.Lock()
+        self._lent: dict[object, Any] = {}  # what `borrow` keeps, by number, or by a key until it has one
+        self._returned: deque[int] = deque()  # numbers of arrays that are read no longer
 
     # ---- opening ----
 
@@ -159,18 +160,34 @@ class NativeCore:
     def borrow(self, handle: int, owner: Any, address: int, scalar_type: int, sizes: Sequence[int]) -> None:
         """Fill a storage from a dense array that may stay where it is; ``owner`` is kept while it is read there."""
         dims = array.array("q", sizes)
-        with self._loans:
+        # There is no lock: a signal handler that syncs would wait for it. The owner is kept before it is lent: an
+        # interrupt in between may leave it here, but frees no memory that is read.
+        key = object()
+        self._lent[key] = owner
+        try:
             number = call(_raw.bindings_Borrow, handle, address, scalar_type, dims.buffer_info()[0], len(dims))
-            self._lent[int(number)] = owner
+        except Exception:
+            del self._lent[key]
+            raise
+        self._lent[int(number)] = owner
+        del self._lent[key]
         self._take_back()
 
     def _take_back(self) -> None:
-        """Let go of what was borrowed and is read no longer."""
+        """Release what was borrowed and is read no longer."""
         if not self._lent:
             return
-        with self._loans:
-            free = [self._lent.pop(number, None) for number in json.loads(_raw.bindings_Returned()) or ()]
-        del free  # which may run anything, so not under the lock
+        self._returned.extend(json.loads(_raw.bindings_Returned()) or ())
+        for _ in range(len(self._returned)):
+            try:
+                number = self._returned.popleft()
+            except IndexError:  # another thread took it
+                break
+            if number not in self._lent:
+                self._returned.append(number)  # the thread that lends it is about to write the owner down
+                continue
+            free = self._lent.pop(number, None)
+            del free  # which may run anything
 
     def fetch(self, handle: int, address: int, nbytes: int) -> None:
         """Copy a whole storage to host memory, after a sync if its value is not computed yet."""
