@@ -5,24 +5,33 @@ They are folders of ``torch.distributed.checkpoint``, which load on another mesh
 
 from __future__ import annotations
 
+import _thread
+import contextlib
+import errno
 import json
 import os
+import re
+import secrets
 import shutil
 import signal
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner, DefaultSavePlanner
 from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.metadata import StorageMeta
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
+from torch.distributed.checkpoint.utils import _DistWrapper
 from torch.utils import _pytree as pytree
 
 from .. import _XLAC
@@ -32,10 +41,18 @@ from ..core._collectives import rendezvous
 from ..distributed.spmd import unwrap_sharded_tensor
 from ..distributed.tensor._dtensor import XlaDTensor
 from ..distributed.tensor._parted import InParts, copy_parts, is_parted
+from ..utils import whole_file
 
 __all__ = ["CheckpointManager", "SPMDLoadPlanner", "SPMDSavePlanner", "prime_optimizer"]
 
-_MARK = ".manager_metadata"  # written last: a folder without it is no checkpoint
+_T = TypeVar("_T")
+
+# A checkpoint is made in a folder .STEP.TOKEN.part, data first, then the mark; the folder is flushed, then renamed to
+# STEP. One that goes is renamed to .STEP.TOKEN.old, and loses its mark first, then the data. A folder without a mark
+# is not a checkpoint. Where a new one takes the place of an old one, .old is that of its step until STEP is there.
+_MARK = ".manager_metadata"
+_PART = re.compile(r"\.-?\d+\.[0-9a-f]{12}\.part")
+_STEP = re.compile(r"(-?\d+)|\.(-?\d+)\.[0-9a-f]{12}\.old")
 
 
 def _plain(t: torch.Tensor) -> torch.Tensor:
@@ -147,28 +164,39 @@ class CheckpointManager:
         if save_interval < 1 or max_to_keep < 0 or max_pending_async < 1 or num_of_threads < 1:
             raise ValueError("save_interval, max_pending_async, num_of_threads: want 1 or more; max_to_keep: 0 or more")
         self.base_path = Path(path)
+        missing = [folder for folder in (self.base_path, *self.base_path.parents) if not folder.exists()]
         self.base_path.mkdir(parents=True, exist_ok=True)
+        for folder in missing:
+            whole_file.flush(os.fspath(folder.parent))
         self.save_interval, self.max_to_keep, self.num_of_threads = save_interval, max_to_keep, num_of_threads
         self.process_group = process_group
         self.chkpt_on_preemption = chkpt_on_preemption
         self._terminated = False
         if chkpt_on_preemption:
             signal.signal(signal.SIGTERM, self._terminate)
-        self._worker = ThreadPoolExecutor(max_workers=1)
-        self._room = threading.Semaphore(max_pending_async)
+        self._max_pending_async = max_pending_async
         self._pending: list[Future[None]] = []
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may save within a save
 
     def _terminate(self, *args: Any) -> None:
         self._terminated = True
 
-    def _by_age(self) -> list[int]:
-        marks = [json.loads(m.read_text()) for m in self.base_path.glob(f"*/{_MARK}")]
-        return [m["step"] for m in sorted(marks, key=lambda m: m["time"])]
-
     def all_steps(self) -> list[int]:
-        """Return the steps of which there is a whole checkpoint, in their order."""
+        """Return the steps of which there is a whole checkpoint, in their order.
+
+        A mark that cannot be read costs its step, with a warning that names it.
+        """
         return sorted(self._by_age())
+
+    def _by_age(self) -> dict[int, Path]:
+        """Return the folder of each step, the oldest first."""
+        found: dict[int, tuple[float, Path]] = {}
+        for folder in sorted(self.base_path.iterdir(), key=lambda f: f.name.startswith(".")):  # STEP before .STEP
+            if match := _STEP.fullmatch(folder.name):
+                step = int(match[1] or match[2])
+                if step not in found and (written := _time_of(folder / _MARK, step)) is not None:
+                    found[step] = written, folder
+        return {step: folder for step, (_, folder) in sorted(found.items(), key=lambda item: item[1][0])}
 
     def reached_preemption(self, step: int) -> bool:
         """Tell whether a process has got SIGTERM; in a job every process asks in the same steps."""
@@ -181,7 +209,11 @@ class CheckpointManager:
         return step % self.save_interval == 0 or (self.chkpt_on_preemption and self.reached_preemption(step))
 
     def save(self, step: int, state_dict: dict[str, Any], force: bool = False) -> bool:
-        """Save a step if `should_save`, or by ``force``; return whether it was."""
+        """Save a step if `should_save`, or by ``force``; return whether it was.
+
+        A checkpoint of the same step stays until the new one is whole and on the disk. OSError, or torch's
+        CheckpointException, says what failed.
+        """
         if not (force or self.should_save(step)):
             return False
         xm.mark_step()
@@ -189,41 +221,196 @@ class CheckpointManager:
         return True
 
     def save_async(self, step: int, state_dict: dict[str, Any], force: bool = False) -> bool:
-        """Do what `save` does, and write in another thread what the tensors are now; `join` raises what fails there."""
+        """Do what `save` does, and write in another thread what the tensors are now; `join` raises what fails there.
+
+        The process ends after what is being written is whole. A call after the end of the main thread writes at once.
+        """
         if not (force or self.should_save(step)):
             return False
-        self._room.acquire()
-        saving = self._worker.submit(self._save, step, _copied(state_dict))
-        saving.add_done_callback(lambda _: self._room.release())
-        self._pending.append(saving)
+        self._pending = [saving for saving in self._pending if not saving.done() or saving.exception()]
+        running = [saving for saving in self._pending if not saving.done()]
+        if len(running) >= self._max_pending_async:
+            self._wait_for(running[-self._max_pending_async])
+        copied = _copied(state_dict)
+        self._pending.append(_in_background(lambda: self._save(step, copied), running[-1] if running else None))
         return True
 
     def _save(self, step: int, state_dict: dict[str, Any]) -> None:
-        folder = self.base_path / str(step)
-        first = not dist.is_initialized() or dist.get_rank(self.process_group) == 0
-        with self._lock:
-            if first:
-                shutil.rmtree(folder, ignore_errors=True)
-            writer = FileSystemWriter(folder, thread_count=self.num_of_threads, per_thread_copy_ahead=0)
-            save(state_dict, storage_writer=writer, planner=SPMDSavePlanner(), process_group=self.process_group)
-            if first:
-                (folder / _MARK).write_text(json.dumps({"step": step, "time": time.time()}))
-                steps = self._by_age()
-                for old in steps[: len(steps) - self.max_to_keep] if self.max_to_keep else []:
-                    shutil.rmtree(self.base_path / str(old))
+        with self._lock, contextlib.ExitStack() as stack:
+            part = self._in_first(lambda: stack.enter_context(self._new_part(step)))
+            writer = FileSystemWriter(part, thread_count=self.num_of_threads, per_thread_copy_ahead=0)
+            try:
+                save(state_dict, storage_writer=writer, planner=SPMDSavePlanner(), process_group=self.process_group)
+            except CheckpointException as e:
+                if any(isinstance(error, KeyboardInterrupt) for error, _ in e.failures.values()):
+                    raise KeyboardInterrupt from e
+                raise
+            self._in_first(lambda: self._put_in_place(step, part))
+
+    def _in_first(self, act: Callable[[], _T]) -> _T:
+        """Do something in the first process; return its result, or raise its error, in all."""
+        if not dist.is_initialized():
+            return act()
+        first = _DistWrapper(self.process_group, True, 0)
+        return first.broadcast("checkpoint", act)
+
+    @contextlib.contextmanager
+    def _new_part(self, step: int) -> Iterator[Path]:
+        """Make the folder that a checkpoint is written to; it goes unless it is put in place within the block."""
+        self._remove_abandoned()
+        name = lambda: f".{step}.{secrets.token_hex(6)}.part"  # noqa: E731
+        with whole_file.new_folder(os.fspath(self.base_path), name) as (part, _):
+            try:
+                yield Path(part)
+            finally:
+                shutil.rmtree(part, ignore_errors=True)
+
+    def _put_in_place(self, step: int, part: Path) -> None:
+        """Make the whole checkpoint in a folder that of a step, and remove what it replaces and what is too many."""
+        with whole_file.replacing(part / _MARK) as mark:
+            mark.write(memoryview(json.dumps({"step": step, "time": time.time()}).encode()))
+        folder, old = self.base_path / str(step), self._name_of_old(step)
+        try:
+            while part.exists():
+                with contextlib.suppress(FileNotFoundError):
+                    folder.rename(old)
+                try:
+                    part.rename(folder)
+                except OSError as e:
+                    if e.errno not in (errno.EEXIST, errno.ENOTEMPTY):  # a signal handler has saved the step
+                        raise
+        except BaseException:
+            with contextlib.suppress(OSError):  # then the old one is found under that name
+                if not folder.exists():
+                    old.rename(folder)
+            raise
+        whole_file.flush(os.fspath(self.base_path))
+        try:
+            if old.exists():
+                _remove(old)
+            steps = self._by_age()
+            for number in list(steps)[: len(steps) - self.max_to_keep] if self.max_to_keep else []:
+                old = self._name_of_old(number)
+                steps[number].rename(old)
+                _remove(old)
+        except OSError as e:
+            warnings.warn(f"step {step} is saved, but an old checkpoint cannot be removed: {e}", stacklevel=2)
+
+    def _name_of_old(self, step: int) -> Path:
+        return self.base_path / f".{step}.{secrets.token_hex(6)}.old"
+
+    def _remove_abandoned(self) -> None:
+        """Put right what processes that were killed have left, in making and in removing checkpoints."""
+        used = set(self._by_age().values())
+        for folder in list(self.base_path.iterdir()):
+            with contextlib.suppress(OSError):
+                if _PART.fullmatch(folder.name):
+                    with whole_file.open_folder(os.fspath(folder)) as fd:
+                        if whole_file.lock(fd):
+                            shutil.rmtree(folder)
+                elif (match := _STEP.fullmatch(folder.name)) and match[2]:
+                    current = self.base_path / match[2]
+                    if folder in used:
+                        folder.rename(current)
+                    elif current in used or not (folder / _MARK).exists():
+                        _remove(folder)
 
     def restore(self, step: int, state_dict: dict[str, Any]) -> None:
         """Read a checkpoint into the tensors of a state, in place, and its other values.
 
         ValueError for a step that is not there.
         """
-        if step not in self.all_steps():
-            raise ValueError(f"there is no checkpoint of step {step}; there are those of {self.all_steps()}")
-        reader = FileSystemReader(self.base_path / str(step))
+        folders = self._by_age()
+        if step not in folders:
+            raise ValueError(f"there is no checkpoint of step {step}; there are those of {sorted(folders)}")
+        reader = FileSystemReader(folders[step])
         load(state_dict, storage_reader=reader, planner=SPMDLoadPlanner(), process_group=self.process_group)
 
     def join(self) -> None:
-        """Wait until what `save_async` was given is written; raise the first error of that."""
+        """Wait until all that `save_async` was given is written; then raise the first error of that."""
         pending, self._pending = self._pending, []
         for saving in pending:
+            self._wait_for(saving)
+        for saving in pending:
             saving.result()
+
+    def _wait_for(self, saving: Future[None]) -> None:
+        """Wait for a save in another thread, which may have the lock of one that this signal handler interrupted."""
+        lock: Any = self._lock
+        held = lock._release_save() if lock._is_owned() else None  # as threading.Condition does
+        try:
+            saving.exception()
+        finally:
+            if held is not None:
+                lock._acquire_restore(held)
+
+
+# ---- marks ----
+
+
+def _time_of(mark: Path, step: int) -> float | None:
+    """Return when a checkpoint was made, None if its mark does not say that it is whole; a bad mark is warned of."""
+    try:
+        written = json.loads(mark.read_text())
+        if written["step"] != step:
+            raise ValueError(f"it is of step {written['step']}")
+        return float(written["time"])
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as e:
+        warnings.warn(f"step {step} is left out, as its mark {mark} cannot be read: {e!r}", stacklevel=2)
+        return None
+
+
+def _remove(folder: Path) -> None:
+    """Remove a checkpoint, the mark first."""
+    (folder / _MARK).unlink(missing_ok=True)
+    whole_file.flush(os.fspath(folder))
+    shutil.rmtree(folder)
+
+
+# ---- saves in the background ----
+
+# Not by an executor: those refuse work once the main thread has ended, and a signal handler that saves would wait for
+# their locks.
+
+_unfinished: set[Future[None]] = set()
+_exiting = False
+
+
+def _in_background(act: Callable[[], None], after: Future[None] | None) -> Future[None]:
+    """Act in a thread, after another has finished; the process waits for it before it ends."""
+    done: Future[None] = Future()
+
+    def run() -> None:
+        if after is not None:
+            after.exception()
+        try:
+            act()
+        except BaseException as e:
+            done.set_exception(e)
+        else:
+            done.set_result(None)
+        finally:
+            _unfinished.discard(done)
+
+    _unfinished.add(done)
+    if _exiting:
+        run()
+        return done
+    try:
+        _thread.start_new_thread(run, ())
+    except RuntimeError:  # there are too many
+        run()
+    return done
+
+
+def _finish() -> None:
+    """Wait for all, when the main thread has ended and before the handlers of ``atexit`` run."""
+    global _exiting
+    _exiting = True
+    for saving in list(_unfinished):
+        saving.exception()
+
+
+threading._register_atexit(_finish)  # type: ignore[attr-defined]
