@@ -129,9 +129,8 @@ assert len(fired) > {least}, len(fired)
         ),
         (
             "manager.save_async(5, {'x': x[:5].clone()}); manager.join()",
-            ("save_async", "_in_background", "_in_first", "_new_part", "_put_in_place"),
-            "manager.save_async(5, {'x': x[:5].clone()}); manager.save(5, {'x': x[:5].clone()}); manager.join();"
-            "assert manager.all_steps() == [5] and os.listdir(manager.base_path) == ['5']",
+            ("save_async", "_in_background", "_in_first", "_new_part"),
+            "manager.save_async(5, {'x': x[:5].clone()}); manager.save(5, {'x': x[:5].clone()}); manager.join()",
             5,
         ),
     ],
