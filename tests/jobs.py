@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from torch.distributed import TCPStore
@@ -19,31 +20,48 @@ class Process:
     err: str
 
 
-def run(program: str, processes: int, timeout: float = 240, **env: str) -> list[Process]:
-    """Run a program in processes that are told of each other as by torchrun; none may outlast the timeout."""
-    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    started = []
+def agent() -> TCPStore:
+    """Return a store of torch's, as torchrun serves one for its processes."""
+    return TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+
+
+def start(program: str, rank: int, processes: int, store: TCPStore, **env: str) -> subprocess.Popen[str]:
+    """Start one process of a job, which is told of the others as by torchrun."""
+    job = {
+        **{"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": processes, "LOCAL_WORLD_SIZE": processes},
+        **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": store.port},
+        **{"TORCHELASTIC_USE_AGENT_STORE": True, "TORCHELASTIC_RESTART_COUNT": 0},
+    }
+    return subprocess.Popen(
+        [sys.executable, "-c", program],
+        env={**os.environ, **{k: str(v) for k, v in job.items()}, **env},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(
+    program: str,
+    processes: int,
+    timeout: float = 240,
+    store: TCPStore | None = None,
+    stuck: Collection[int] = (),
+    **env: str,
+) -> list[Process]:
+    """Run a program in the processes of a job; none may outlast the timeout.
+
+    ``stuck`` are processes that do not end: they are killed when the others have ended.
+    """
+    store = store or agent()
+    started = [start(program, rank, processes, store, **env) for rank in range(processes)]
     try:
-        for rank in range(processes):
-            job = {
-                **{"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": processes, "LOCAL_WORLD_SIZE": processes},
-                **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": store.port},
-                **{"TORCHELASTIC_USE_AGENT_STORE": True, "TORCHELASTIC_RESTART_COUNT": 0},
-            }
-            started.append(
-                subprocess.Popen(
-                    [sys.executable, "-c", program],
-                    env={**os.environ, **{k: str(v) for k, v in job.items()}, **env},
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                )
-            )
-        ends = [p.communicate(timeout=timeout) for p in started]
+        ends = {r: p.communicate(timeout=timeout) for r, p in enumerate(started) if r not in stuck}
     finally:
         for p in started:
             p.kill()
-    return [Process(p.returncode, *texts) for p, texts in zip(started, ends, strict=True)]
+    ends.update({r: started[r].communicate() for r in stuck})
+    return [Process(p.returncode, *ends[r]) for r, p in enumerate(started)]
 
 
 def check(program: str, processes: int, **env: str) -> list[str]:

@@ -55,6 +55,7 @@ var Table = []Var{
 	{"PT_XLA_DEBUG", Bool, "0", "the same as PT_XLA_DEBUG_LEVEL=1"},
 	{"PT_XLA_DEBUG_FILE", Text, "", "append the explanations to this file, not to stderr"},
 	{"TORCH_GO_XLA_TORCH_KERNELS", Bool, "1", "on the CPU device, convolutions and max pooling run torch's own kernels inside the compiled program"},
+	{"TORCH_GO_XLA_JOB_TIMEOUT", Int, "600", "seconds that a process waits for another one of its job that has stopped or does not come; 0: without end"},
 	{"TORCH_GO_XLA_HUGE_PAGES", Bool, "1", "the CPU plugin keeps large arrays in huge pages"},
 }
 

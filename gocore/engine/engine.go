@@ -61,9 +61,10 @@ type Engine struct {
 	// TakeDead fills dst with handles of storages that died and returns their number; the kernels'
 	// side sets it.
 	TakeDead     func(dst []uint64) int
-	torchKernels bool  // programs may call them
-	syncWaits    bool  // XLA_SYNC_WAIT
-	shardy       bool  // CONVERT_SHLO_TO_SHARDY
+	torchKernels bool // programs may call them
+	syncWaits    bool // XLA_SYNC_WAIT
+	shardy       bool // CONVERT_SHLO_TO_SHARDY
+	joined       membership
 	lost         error // set in a forked child: every call fails with it
 }
 
@@ -100,16 +101,9 @@ type Settings struct {
 	Preload []string       // libraries that the plugin needs loaded before it
 	Options map[string]any // create options of the plugin's client
 	Torch   string         // absolute path of the libtorch_cpu that the process has loaded; empty: none
-	Job     JobSettings
 }
 
-// JobSettings say of which processes this one is part.
-type JobSettings struct {
-	Index, Count int    // of processes; one of one is no job
-	Store        string // the address of the store by which they find each other, see ServeStore
-}
-
-// Open loads the plugin and creates the client. Opening again does nothing.
+// Open loads the plugin and creates the client, in the job that ReachJob has joined. Opening again does nothing.
 func (e *Engine) Open(s Settings) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -125,11 +119,9 @@ func (e *Engine) Open(s Settings) error {
 	if err != nil {
 		return errs.Wrap(errs.Runtime, err, "")
 	}
-	var job *runtime.Job
-	if s.Job.Count > 1 {
-		if job, err = runtime.Join(s.Job.Index, s.Job.Count, s.Job.Store, joinTimeout); err != nil {
-			return err
-		}
+	job, err := e.meet()
+	if err != nil {
+		return err
 	}
 	client, err := runtime.Open(plugin, s.Options, job)
 	if err != nil {

@@ -68,7 +68,6 @@ func (e *Engine) OpenJSON(text string) error {
 		Options     map[string]any    `json:"options"`
 		Torch       string            `json:"torch"`
 		Environment map[string]string `json:"environment"`
-		Job         JobSettings       `json:"job"`
 	}
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber() // an option that is 1 is another than one that is 1.0
@@ -87,7 +86,7 @@ func (e *Engine) OpenJSON(text string) error {
 		}
 		in.Options[name] = value
 	}
-	return e.Open(Settings{Library: in.Library, Preload: in.Preload, Options: in.Options, Torch: in.Torch, Job: in.Job})
+	return e.Open(Settings{Library: in.Library, Preload: in.Preload, Options: in.Options, Torch: in.Torch})
 }
 
 // option is a create option, as JSON has it, in the type that a plugin's client takes.
@@ -259,7 +258,7 @@ func (e *Engine) Ready(handle int64, timeout time.Duration) (bool, error) {
 	done, err := b.AwaitFor(timeout)
 	span.Waited()
 	if !done && err == nil {
-		err = e.client.Job.Failure()
+		err = e.client.Job.Stuck()
 	}
 	return done, err
 }

@@ -356,7 +356,7 @@ func (e *Engine) Wait(dev int, timeout time.Duration) (done bool, err error) {
 	done, err = d.Wait(timeout)
 	span.Waited()
 	if !done && err == nil {
-		err = e.client.Job.Failure()
+		err = e.client.Job.Stuck()
 	}
 	return done, err
 }
@@ -374,5 +374,5 @@ func (e *Engine) Throttle(dev, n int, timeout time.Duration) (bool, error) {
 	if done {
 		return true, nil
 	}
-	return false, e.client.Job.Failure()
+	return false, e.client.Job.Stuck()
 }

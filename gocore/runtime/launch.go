@@ -19,7 +19,6 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/sharding"
 	"github.com/torch-go-xla/torch-go-xla/pjrt"
-	"github.com/torch-go-xla/torch-go-xla/pjrt/rendezvous"
 )
 
 // Executable is a compiled program of a device. Calls are prepared once and used again.
@@ -34,7 +33,7 @@ type Executable struct {
 	// joint says that each process of the job runs a replica, or its partitions. exchanges is what this one
 	// exchanges with others, as far as the plugin shows its programs; told says that they know.
 	joint     bool
-	exchanges []rendezvous.Segment
+	exchanges []exchange
 	told      bool
 }
 

@@ -2,6 +2,7 @@ package rendezvous
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -54,7 +55,7 @@ func run(role func(*member) error) error {
 	if _, err := fmt.Sscanf(os.Getenv(envMember), "%d/%d/%d", &m.index, &m.processes, &m.local); err != nil {
 		return err
 	}
-	store, err := Dial(os.Getenv(envStore), time.Minute)
+	store, err := Dial(context.Background(), os.Getenv(envStore), secret, Member{m.index, m.processes})
 	if err != nil {
 		return err
 	}

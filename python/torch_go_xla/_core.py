@@ -102,17 +102,34 @@ class NativeCore:
                 return
             if _forked:
                 raise ForkedProcessError("torch_go_xla cannot be used in a forked child: use the 'spawn' start method")
-            settings = {
-                **plugins.device_settings({row[0] for row in self.config_table()}, _job.current()),
-                "torch": TORCH_LIBRARY,
-                "job": _job.settings(lambda host: str(call(_raw.bindings_ServeStore, host))),
-            }
-            call(_raw.bindings_Open, json.dumps(settings))
+            job = _job.current()
+            settings = json.dumps(
+                {**plugins.device_settings({row[0] for row in self.config_table()}, job), "torch": TORCH_LIBRARY}
+            )
+            if job.world_size > 1:
+                self._open_in(job, settings)
+            else:
+                call(_raw.bindings_Open, settings)
             self._sync_waits = plugins.is_on(self.setting("XLA_SYNC_WAIT"))
             self.metrics_file = self.setting("XLA_METRICS_FILE")
             self._opened = True
             if plugins.is_on(self.setting("XLA_USE_SPMD")):
                 call(_raw.bindings_UseSPMD)
+
+    def _open_in(self, job: _job.Job, settings: str) -> None:
+        """Join a job and open the device in it."""
+
+        def serve(host: str, secret: str) -> str:
+            return str(call(_raw.bindings_ServeStore, host, secret))
+
+        def reach(address: str, secret: str) -> bool:
+            return bool(call(_raw.bindings_ReachJob, job.rank, job.world_size, address, secret, 1000))
+
+        def work(given_up: threading.Event) -> None:
+            with _job.joined(job, serve, reach, given_up):
+                call(_raw.bindings_Open, settings)
+
+        _job.interruptibly(work, _raw.bindings_LeaveJob)
 
     @property
     def opened(self) -> bool:
@@ -357,6 +374,10 @@ class NativeCore:
         while not (found := call(_raw.bindings_Exchange, tag, value, json.dumps(list(members)), _SLICE)):
             pass
         return list(json.loads(found))
+
+    def set_job_timeout(self, seconds: float) -> None:
+        """Set for how long the processes of the job wait for each other, in place of TORCH_GO_XLA_JOB_TIMEOUT."""
+        _raw.bindings_SetJobTimeout(max(1, int(1000 * seconds)))
 
     # ---- random numbers ----
 

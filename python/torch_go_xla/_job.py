@@ -2,18 +2,33 @@
 
 Who starts them says so in torchrun's variables: RANK and WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE for those of
 one machine, MASTER_ADDR and MASTER_PORT for torch's own store, by which they find ours.
+
+Our store serves processes that know the secret of the job. That is TORCH_GO_XLA_JOB_SECRET where it is set, as `launch`
+does. Otherwise the first process draws it: it is in a file of mode 0600 if all processes are on one machine, and in
+torch's store if they are not, which then is as safe as that store.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import json
 import os
+import secrets
 import socket
-from collections.abc import Callable
+import stat
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+SECRET = "TORCH_GO_XLA_JOB_SECRET"  # 16 characters or more, the same in all processes
+
 _TIMEOUT = datetime.timedelta(minutes=10)  # for the processes to start
+_REFUSED = 30.0  # seconds in which a store that refuses this process may make room for the right one
+_SLICE = 0.05  # seconds between two looks
 
 
 @dataclass(frozen=True)
@@ -80,14 +95,126 @@ def _torch_store(job: Job) -> Any:
     return _stores[0]
 
 
-def settings(serve: Callable[[str], str]) -> dict[str, Any]:
-    """Return what the core needs to know of the job; ``serve`` makes it serve its store on a host."""
-    job = current()
-    if job.world_size == 1:
-        return {"index": 0, "count": 1, "store": ""}
-    from torch._C._distributed_c10d import PrefixStore
+def scope() -> str:
+    """Return where in torch's store the keys of this attempt to run the job are; the agent's outlives the attempt."""
+    run, attempt = (os.environ.get(f"TORCHELASTIC_{name}", "") for name in ("RUN_ID", "RESTART_COUNT"))
+    return f"torch_go_xla/{run}/{attempt}/{current().world_size}"
 
-    store = PrefixStore("torch_go_xla", _torch_store(job))
-    if job.rank == 0:
-        store.set("address", serve(job.address()))
-    return {"index": job.rank, "count": job.world_size, "store": store.get("address").decode()}
+
+@contextlib.contextmanager
+def _private_file(text: str) -> Iterator[str]:
+    """Keep a text in a file that nobody else can read; its path is gone afterwards."""
+    fd, path = tempfile.mkstemp(prefix="torch_go_xla-job-")  # of mode 0600
+    try:
+        with open(fd, "w") as file:
+            file.write(text)
+        yield path
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def _read_private(path: str) -> str:
+    """Return what `_private_file` keeps; PermissionError if another user could have written or can read it."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(fd) as file:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+            raise PermissionError(f"{path}, said to hold the secret of the job, is not a private file of this user")
+        return file.read(1024)
+
+
+@contextlib.contextmanager
+def _offer(job: Job, serve: Callable[[str, str], str]) -> Iterator[str]:
+    """Serve the store of the job; the text tells the other processes how they reach it."""
+    secret = os.environ.get(SECRET) or secrets.token_hex(32)
+    offer = {"address": serve(job.address(), secret)}
+    with contextlib.ExitStack() as stack:
+        if os.environ.get(SECRET):
+            pass
+        elif job.local_world_size == job.world_size:
+            offer["file"] = stack.enter_context(_private_file(secret))
+        else:
+            offer["secret"] = secret
+        yield json.dumps(offer)
+
+
+def _secret_of(offer: dict[str, str]) -> str:
+    if known := os.environ.get(SECRET):
+        return known
+    return _read_private(offer["file"]) if "file" in offer else offer["secret"]
+
+
+def _reach(job: Job, store: Any, reach: Callable[[str, str], bool], given_up: threading.Event) -> None:
+    """Connect to the store of the job.
+
+    What torch's store says may be left over from processes that have ended: it is read again until it fits.
+    """
+    key = f"{scope()}/store"
+    deadline = time.monotonic() + _TIMEOUT.total_seconds()
+    patience: float | None = None
+    while not given_up.wait(_SLICE):
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"process 0 of the job serves no store that can be reached within {_TIMEOUT}")
+        if not store.check([key]):
+            continue
+        try:
+            offer = json.loads(store.get(key))
+            if reach(offer["address"], _secret_of(offer)):
+                return
+        except FileNotFoundError:  # of an earlier attempt
+            continue
+        except (RuntimeError, PermissionError):
+            patience = patience or time.monotonic() + _REFUSED
+            if time.monotonic() > patience:
+                raise
+        except (ValueError, KeyError, TypeError) as e:
+            raise RuntimeError(f"torch's store has no address of the job's store under {key}") from e
+    raise InterruptedError
+
+
+@contextlib.contextmanager
+def joined(
+    job: Job, serve: Callable[[str, str], str], reach: Callable[[str, str], bool], given_up: threading.Event
+) -> Iterator[None]:
+    """Connect to the store of the job, which the first process serves, and let the others do so meanwhile.
+
+    Args:
+        job: the job, of several processes.
+        serve: makes the store listen on a host for those who know a secret, and returns its address.
+        reach: connects to it; False if it cannot be reached, RuntimeError if it refuses this process.
+        given_up: ends the waiting, by InterruptedError.
+    """
+    store = _torch_store(job)
+    with contextlib.ExitStack() as stack:
+        if job.rank == 0:
+            store.set(f"{scope()}/store", stack.enter_context(_offer(job, serve)))
+        _reach(job, store, reach, given_up)
+        yield
+
+
+def interruptibly(work: Callable[[threading.Event], None], leave: Callable[[], None]) -> None:
+    """Run ``work`` in a thread, so that an interrupt arrives while it waits in C++ or in the core.
+
+    If it raises, or an interrupt comes, ``leave`` is called, which ends its waiting; the event then is set.
+    """
+    given_up, failed = threading.Event(), []
+
+    def run() -> None:
+        try:
+            work(given_up)
+        except BaseException as e:
+            failed.append(e)
+
+    thread = threading.Thread(target=run, name="torch_go_xla job", daemon=True)
+    thread.start()
+    try:
+        thread.join()
+    except BaseException:
+        given_up.set()
+        leave()
+        thread.join(0.5)  # unless torch's store is waited for in C++, which ends with the process
+        raise
+    if failed:
+        leave()
+        raise failed[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable
 from typing import Any
 
@@ -52,14 +53,14 @@ def spawn(
 
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     context = start_processes(  # type: ignore[no-untyped-call]
-        _run, (fn, args, count, store.port), count, join, daemon, start_method
+        _run, (fn, args, count, store.port, secrets.token_hex(32)), count, join, daemon, start_method
     )
     if context is not None:
         context.store = store  # which serves as long as the processes are waited for
     return context
 
 
-def _run(index: int, fn: Callable[..., Any], args: tuple[Any, ...], count: int, port: int) -> None:
+def _run(index: int, fn: Callable[..., Any], args: tuple[Any, ...], count: int, port: int, secret: str) -> None:
     """Be process ``index`` of a job, as torchrun describes one."""
     number, size = str(index), str(count)
     os.environ.update(
@@ -71,6 +72,7 @@ def _run(index: int, fn: Callable[..., Any], args: tuple[Any, ...], count: int, 
         MASTER_PORT=str(port),
         TORCHELASTIC_USE_AGENT_STORE="True",  # the process that starts the others serves torch's store
         TORCHELASTIC_RESTART_COUNT="0",
+        **{_job.SECRET: secret},
     )
     if os.environ.get("PJRT_DEVICE", "CPU").upper() == "CPU":
         os.environ["CPU_NUM_DEVICES"] = "1"

@@ -3,6 +3,10 @@
 ``init_process_group("xla")``, with ``init_method="xla://"`` or any other, between processes that torchrun or
 ``torch_go_xla.launch`` has started. Collectives on xla tensors are recorded; CPU tensors, such as those of
 ``all_gather_object``, go by torch's gloo.
+
+``init_process_group(timeout=...)`` is how long a process waits for another one that has stopped, or does not come to
+what they exchange. It is TORCH_GO_XLA_JOB_TIMEOUT, 600 s, where the argument is torch's default. Then what waits is a
+RuntimeError that names the process, and so is every later exchange; other programs run on.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import Backend, HashStore, PrefixStore
+from torch.distributed.constants import default_pg_timeout
 from torch.distributed.rendezvous import register_rendezvous_handler, rendezvous
 
 from .. import _job
@@ -289,7 +294,9 @@ def _create(options: Any, _: Any) -> XlaBackend:
     ranks = list(options.global_ranks_in_group) or list(range(size))
     if _job.current().world_size == 1 < size and not _native.opened:
         _job.adopt(store, rank, size)
-    host = dist.ProcessGroupGloo(PrefixStore("host", store), rank, size, options.timeout)
+    if not dist.is_initialized() and options.timeout != default_pg_timeout:  # of the group of all processes
+        _native.set_job_timeout(options.timeout.total_seconds())
+    host = dist.ProcessGroupGloo(PrefixStore(f"{_job.scope()}/host", store), rank, size, options.timeout)
     group = options.process_group
     if torch.device("cpu") not in group._device_types:
         group._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, host)
@@ -301,7 +308,8 @@ def _meet(
 ) -> Iterator[tuple[Any, int, int]]:
     """Find the other processes, for ``init_method="xla://"``; a process that nobody has launched is alone."""
     if "RANK" in os.environ or "WORLD_SIZE" in os.environ:
-        yield from rendezvous("env://", timeout=timeout)
+        for store, rank, size in rendezvous("env://", timeout=timeout):
+            yield PrefixStore(_job.scope(), store), rank, size
     else:
         yield HashStore(), 0, 1
 
