@@ -21,6 +21,16 @@ _EXPORT = re.compile(r"(?P<head>//export (?P<name>\w+)\nfunc (?P<signature>[^\n]
 _SAVE = "\t_saved_thread := C.PyEval_SaveThread()\n"
 _RESTORE = "C.PyEval_RestoreThread(_saved_thread)"
 
+_PREAMBLE_END = '*/\nimport "C"\n'
+
+# How exports give up the GIL and take it back, at the end of the preamble: by ending.c, if the library has it.
+_GIL = """
+extern PyThreadState *tgx_release_gil(void) __attribute__((weak));
+extern void tgx_restore_gil(PyThreadState *) __attribute__((weak));
+static inline PyThreadState *release_gil(void) { return tgx_release_gil ? tgx_release_gil() : PyEval_SaveThread(); }
+static inline void restore_gil(PyThreadState *s) { tgx_restore_gil ? tgx_restore_gil(s) : PyEval_RestoreThread(s); }
+"""
+
 _RUNTIME = """
 // ---- what every export above relies on ----
 
@@ -28,13 +38,13 @@ _RUNTIME = """
 type gil struct{ state *C.PyThreadState }
 
 // release gives up the GIL for the time of a call.
-func release() gil { return gil{C.PyEval_SaveThread()} }
+func release() gil { return gil{C.release_gil()} }
 
 // restore takes the GIL back, once.
 func (g *gil) restore() {
 	if s := g.state; s != nil {
 		g.state = nil
-		C.PyEval_RestoreThread(s)
+		C.restore_gil(s)
 	}
 }
 
@@ -114,6 +124,9 @@ def harden_go(go: str) -> str:
     out = re.sub(r"^#cgo CFLAGS:.*$", "#cgo CFLAGS: -w", out, flags=re.M)
     out = re.sub(r"^#cgo LDFLAGS:.*$", "#cgo LDFLAGS: -Wl,--allow-shlib-undefined", out, flags=re.M)
     out = re.sub(r"^gopy gen .*\n", "", out, flags=re.M)
+    if out.count(_PREAMBLE_END) != 1:
+        raise BuildError("gopy's output has no preamble of a known form: build_support/harden.py has to follow it")
+    out = out.replace(_PREAMBLE_END, _GIL + _PREAMBLE_END)
     out = out.replace("import (\n", 'import (\n\t"fmt"\n\t"runtime/debug"\n', 1)
     return out + _RUNTIME
 

@@ -94,6 +94,34 @@ def work():
 threading.Thread(target=work, daemon=True).start()
 time.sleep(0.5)
 """,
+    "from threads that compile, compute on the CPU and call kernels in Python": """
+import threading, time
+def work(step):
+    k = 0
+    while True:
+        k += 1
+        step(k)
+for step in (
+    lambda k: ((x @ x).sin().cumsum(0)[: 1 + k % 99].clone(), torch_go_xla.sync()),
+    lambda k: torch.ones(64, 64).sin(),
+    lambda k: torch.nonzero(x[: k % 5]),
+    lambda k: torch.linalg.eigvals(torch.eye(3, device="xla")),
+):
+    threading.Thread(target=work, args=(step,), daemon=True).start()
+time.sleep(1)
+""",
+    "before a handler that uses a thread": """
+import atexit, queue, threading
+asked, answers = queue.Queue(), queue.Queue()
+def work():
+    while True:
+        answers.put((asked.get() + 1).tolist())
+threading.Thread(target=work, daemon=True).start()
+def finish():
+    asked.put(x[0, :2])
+    assert answers.get(timeout=60) == [2, 2]
+atexit.register(finish)
+""",
     "with a snapshot held": "out = torch.from_dlpack(x)",
 }
 

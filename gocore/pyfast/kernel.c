@@ -145,7 +145,9 @@ static int resize_destination(const kernel *k, PyObject *const *v, const int64_t
     if (size == NULL) Py_CLEAR(sizes);
     else PyTuple_SET_ITEM(sizes, (Py_ssize_t)i, size);
   }
+  tgx_enter();
   if (sizes) r = PyObject_CallFunctionObjArgs(tgx_state.resize_out, v[k->destinations[d].param], sizes, NULL);
+  tgx_leave();
   Py_XDECREF(sizes);
   Py_XDECREF(r);
   return r ? 0 : -1;
@@ -353,8 +355,10 @@ static PyObject *call_otherwise(PyObject *self, PyObject *const *args, Py_ssize_
   for (Py_ssize_t i = 0; tuple && i < n; i++) PyTuple_SET_ITEM(tuple, i, Py_NewRef(args[i]));
   Py_ssize_t nk = dict && kwnames ? PyTuple_GET_SIZE(kwnames) : 0, i = 0;
   while (i < nk && PyDict_SetItem(dict, PyTuple_GET_ITEM(kwnames, i), args[n + i]) == 0) i++;
+  tgx_enter();
   if (tuple && dict && i == nk)
     r = PyObject_CallFunctionObjArgs(tgx_state.otherwise, self, tuple, dict, why ? why : Py_None, NULL);
+  tgx_leave();
   Py_XDECREF(type);
   Py_XDECREF(why);
   Py_XDECREF(traceback);

@@ -46,12 +46,14 @@ int64_t tgx_set_error(void) {
 
 int tgx_wait(void) {
   int64_t closed;
-  Py_BEGIN_ALLOW_THREADS
+  PyThreadState *state = tgx_release_gil();
   closed = tgx_wait_idle();
-  Py_END_ALLOW_THREADS
+  tgx_restore_gil(state);
   if (closed) {
+    tgx_enter();
     PyObject *r = tgx_state.open ? PyObject_CallNoArgs(tgx_state.open)
                                  : PyErr_Format(PyExc_RuntimeError, "no device is open, and nothing to open one");
+    tgx_leave();
     if (r == NULL) return -1;
     Py_DECREF(r);
   }
@@ -296,6 +298,8 @@ static PyMethodDef methods[] = {
     {"device_type", tgx_device_type, METH_VARARGS, "device_type(type, class) -> what a device guard has as type_"},
     {"answer_for_guard", tgx_answer_for_guard, METH_NOARGS,
      "answer_for_guard() -> bool: C in place of Python answers for the registered device guard of torch 2.15"},
+    {"end", tgx_end, METH_O, "end(milliseconds) -> bool: no other thread enters or leaves the core, and none is in between"},
+    {"counted", tgx_counted, METH_O, "counted(function) -> the same function, which the end of the process waits for"},
     {"layout", tgx_layout, METH_O, "layout(arguments) -> hashable, or None"},
     {"device_of", tgx_device_of, METH_O, "device_of(arguments) -> int"},
     {"replay", tgx_make_replay, METH_VARARGS, "replay(id, device, arguments, results, settle) -> Replay"},

@@ -12,6 +12,7 @@
  *   replay.c    captured computations: what a call of one depends on, and the call
  *   guard.c     torch's device guard, and what it asks Python
  *   location.c  the Python line that called an op
+ *   ending.c    how threads end with the process
  *   module.c    the CPython module _goxlafast
  *
  * Everything runs under the GIL, but for the deleter of a storage, the view kernels and tgx_take_dead.
@@ -256,6 +257,20 @@ int tgx_requires_grad(PyObject *tensor);
 
 /* describe(values, torch.nn.Module, torch.optim.Optimizer) -> bytes: what a captured computation depends on of them. */
 PyObject *tgx_describe(PyObject *module, PyObject *args);
+
+/* ---- ending.c ---- */
+
+/* Around what may wait for the GIL below frames of C++ or Go; with the GIL. Neither returns in a thread that ends with the
+ * process. */
+void tgx_enter(void);
+void tgx_leave(void);
+/* The same around a section without the GIL. */
+PyThreadState *tgx_release_gil(void);
+void tgx_restore_gil(PyThreadState *state);
+/* end(milliseconds) -> bool: no thread but this one enters or leaves the core from now on, and none is in between. */
+PyObject *tgx_end(PyObject *module, PyObject *milliseconds);
+/* counted(function) -> the same function, between tgx_enter and tgx_leave */
+PyObject *tgx_counted(PyObject *module, PyObject *function);
 
 /* ---- guard.c ---- */
 

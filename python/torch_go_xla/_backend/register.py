@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import types
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -182,6 +183,11 @@ def _register_higher_order() -> None:
         op.fallthrough(torch._C._parse_dispatch_key("AutocastPrivateUse1"))
 
 
+def _counted(kernel: Any) -> Any:
+    """Let the end of the process wait for a kernel in Python; see gocore/pyfast/ending.c."""
+    return native().fast.counted(kernel) if isinstance(kernel, types.FunctionType) else kernel
+
+
 def register(table: Sequence[tuple[str, str]]) -> None:
     """Register all kernels, the fallback, autocast and the shortcuts."""
     kernels = make_kernels(table)
@@ -194,7 +200,7 @@ def register(table: Sequence[tuple[str, str]]) -> None:
     library: Any = torch.library.Library
     aten, every = library("aten", "IMPL"), library("_", "IMPL")
     _libraries.extend((aten, every))
-    every.fallback(fallback.fallback, "PrivateUse1")
+    every.fallback(native().fast.counted(fallback.fallback), "PrivateUse1")
     for layout, kind in _ABSENT.items():
         every.fallback(memory.absent(kind), f"{layout}PrivateUse1")
     every.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
@@ -205,7 +211,7 @@ def register(table: Sequence[tuple[str, str]]) -> None:
     ):
         for key, kernel in entries.items():
             # Library.impl in three lines: thousands of calls, and what else it does is for other keys.
-            aten.m.impl(key, dispatch_key, kernel, False)
+            aten.m.impl(key, dispatch_key, _counted(kernel), False)
     _register_higher_order()
     shortcuts.install(kernels)
     own = library(OWN, "DEF")
