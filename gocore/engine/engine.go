@@ -2,8 +2,9 @@
 // recorded, Fetch and Upload move data. It holds the process's only global state.
 //
 // One lock, Engine.mu, guards the storages and the graphs. It is held while an op is recorded and while
-// a sync is planned, not while a program compiles or runs; so recording goes on meanwhile. With SPMD it is held
-// while a program compiles: how its results lie, which the compiler chooses, is part of the graph that follows.
+// a sync is planned, not while a program compiles or runs; so recording goes on meanwhile. With SPMD nothing is
+// recorded while a program compiles: how its results lie, which the compiler chooses, is part of the graph that
+// follows. See compiling.go.
 //
 // The package may import every other core package; bindings import no other core package but this one.
 package engine
@@ -34,28 +35,32 @@ import (
 
 // Engine is the state of a process. Use Default.
 type Engine struct {
-	mu         sync.Mutex
-	open       atomic.Bool // set once the device is open
-	client     *runtime.Client
-	devices    atomic.Pointer[[]*runtime.Device] // as torch sees them
-	store      *alias.Store
-	ctx        ops.Ctx
-	plan       lazy.Plan
-	cache      *cache.Cache[programKey, *program]
-	disk       *cache.Disk // programs shared with other processes; nil: none
-	scratch    scratch
-	generators generators
-	zeros      []zeros // by device
-	where      locations
-	snapshots  snapshots
-	history    history
-	tracing    []profile.Span // by device: since its graph has nodes
-	watching   bool           // see Watch
-	watched    []*program     // with a reference each
-	replays    replays
-	loans      loans
-	precision  stablehlo.Precision  // of matrix products and convolutions
-	exchanges  map[string]*exchange // under way, by tag
+	mu               sync.Mutex
+	compiling        chan struct{} // closed when the engine may be used again; nil: it may be. See compiling.go
+	unreported       error         // of a flush that its caller did not wait for
+	open             atomic.Bool   // set once the device is open
+	client           *runtime.Client
+	devices          atomic.Pointer[[]*runtime.Device] // as torch sees them
+	store            *alias.Store
+	ctx              ops.Ctx
+	plan             lazy.Plan
+	cache            *cache.Cache[programKey, *program]
+	disk             *cache.Disk // programs shared with other processes; nil: none
+	scratch          scratch
+	generators       generators
+	zeros            []zeros // by device
+	where            locations
+	snapshots        snapshots
+	history          history
+	tracing          []profile.Span // by device: since its graph has nodes
+	watching         bool           // see Watch
+	watched          []*program     // with a reference each
+	replays          replays
+	loans            loans
+	functions        []string             // names of ctx.Functions, the latest last
+	crowdedFunctions int                  // how many may be kept, if more than idleFunctions
+	precision        stablehlo.Precision  // of matrix products and convolutions
+	exchanges        map[string]*exchange // under way, by tag
 	// Run identifies the process in dumps and profiles.
 	Run uuid.UUID
 	// TakeDead fills dst with handles of storages that died and returns their number; the kernels'
@@ -227,7 +232,9 @@ func (e *Engine) Precision(name string) (string, error) {
 
 // Alloc makes a storage of a number of bytes, not yet written.
 func (e *Engine) Alloc(bytes int64, dev int32) (alias.Handle, error) {
-	e.mu.Lock()
+	if err := e.lock(); err != nil {
+		return 0, err
+	}
 	defer e.mu.Unlock()
 	if err := e.check(); err != nil {
 		return 0, err
@@ -240,7 +247,7 @@ func (e *Engine) Alloc(bytes int64, dev int32) (alias.Handle, error) {
 
 // Release frees the cells of storages that have died.
 func (e *Engine) Release(handles []uint64) {
-	e.mu.Lock()
+	e.lockWhenIdle()
 	defer e.mu.Unlock()
 	if e.check() == nil {
 		e.release(handles)
@@ -292,7 +299,9 @@ func (e *Engine) LiveStorages() int {
 	if e.check() != nil {
 		return 0
 	}
-	e.drain()
+	if e.compiling == nil {
+		e.drain()
+	}
 	return e.store.Live()
 }
 

@@ -10,9 +10,11 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/lower"
+	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/sharding"
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
+	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 	"github.com/torch-go-xla/torch-go-xla/pjrt"
 )
 
@@ -30,7 +32,9 @@ var errPlaceholder = errs.New(errs.Runtime, "this tensor depends on an argument 
 
 // Placeholder makes a storage stand for an argument of a function, a dense array.
 func (e *Engine) Placeholder(handle int64, torchType int, dims []int64) error {
-	e.mu.Lock()
+	if err := e.lock(); err != nil {
+		return err
+	}
 	defer e.mu.Unlock()
 	h := alias.Handle(handle)
 	if _, err := e.cell(h); err != nil {
@@ -48,9 +52,12 @@ func (e *Engine) Placeholder(handle int64, torchType int, dims []int64) error {
 }
 
 // Function keeps what is recorded of the storages outs, as a function of the storages args, for ops of
-// control flow to call, and returns its name. Functions are kept for good; equal ones are one.
+// control flow to call, and returns its name. Equal ones are one. It is kept while recorded ops call it, and until
+// many others have been made.
 func (e *Engine) Function(args, outs []int64) (string, error) {
-	e.mu.Lock()
+	if err := e.lock(); err != nil {
+		return "", err
+	}
 	defer e.mu.Unlock()
 	b, err := e.function(args, outs)
 	if err != nil {
@@ -60,14 +67,72 @@ func (e *Engine) Function(args, outs []int64) (string, error) {
 	if err != nil {
 		return "", errs.Wrap(errs.Compile, err, "lowering to StableHLO: %v", err)
 	}
-	e.ctx.Functions[f.Name] = f
+	e.keep(f)
 	return f.Name, nil
+}
+
+// idleFunctions is how many functions are kept at least.
+const idleFunctions = 256
+
+// keep adds a function as the latest, and drops the older half of too many as far as nothing recorded calls them.
+func (e *Engine) keep(f *stablehlo.Function) {
+	if i := slices.Index(e.functions, f.Name); i >= 0 {
+		e.functions = slices.Delete(e.functions, i, i+1)
+	}
+	if len(e.functions) >= max(idleFunctions, e.crowdedFunctions) {
+		called := e.called()
+		n := len(e.functions) / 2
+		old := slices.DeleteFunc(e.functions[:n:n], func(name string) bool {
+			if called[name] {
+				return false
+			}
+			delete(e.ctx.Functions, name)
+			return true
+		})
+		e.functions = append(old, e.functions[n:]...)
+		e.crowdedFunctions = 2 * len(old)
+	}
+	e.functions = append(e.functions, f.Name)
+	e.ctx.Functions[f.Name] = f
+}
+
+var opCond, opWhile, opScan = control("cond"), control("while_loop"), control("scan")
+
+func control(name string) ir.Op {
+	op, ok := ops.Lookup("torch_go_xla::" + name)
+	if !ok {
+		panic("there is no row " + name)
+	}
+	return op
+}
+
+// called are the functions that recorded ops call.
+func (e *Engine) called() map[string]bool {
+	found := make(map[string]bool)
+	for dev := range e.store.Devices() {
+		g := &e.store.Trace(int32(dev)).Graph
+		for id := ir.ID(1); int(id) < g.Len(); id++ {
+			if op := g.At(id).Op; op != opCond && op != opWhile && op != opScan {
+				continue
+			}
+			var a ir.Args
+			a.Node(g, id)
+			for i := range a.Len() {
+				if a.Kind(i) == wire.KText {
+					found[a.Text(i)] = true
+				}
+			}
+		}
+	}
+	return found
 }
 
 // Export returns what is recorded of the storages outs, as a function of the storages args, as a StableHLO
 // module.
 func (e *Engine) Export(args, outs []int64) (string, error) {
-	e.mu.Lock()
+	if err := e.lock(); err != nil {
+		return "", err
+	}
 	defer e.mu.Unlock()
 	b, err := e.function(args, outs)
 	if err != nil {

@@ -200,7 +200,9 @@ func (e *Engine) CachedPrograms() int {
 
 // Describe is the state of a storage as JSON.
 func (e *Engine) Describe(handle int64) (string, error) {
-	e.mu.Lock()
+	if err := e.lock(); err != nil {
+		return "", err
+	}
 	defer e.mu.Unlock()
 	c, err := e.cell(alias.Handle(handle))
 	if err != nil {

@@ -27,7 +27,9 @@ func (e *Engine) complete(b *runtime.Buffer) (*runtime.Buffer, error) {
 // relaid is the array of a buffer with another sharding, computed by all processes together. The caller owns the
 // reference.
 func (e *Engine) relaid(b *runtime.Buffer, sh *sharding.Sharding) (*runtime.Buffer, error) {
-	e.mu.Lock()
+	if err := e.lock(); err != nil {
+		return nil, err
+	}
 	p, err := e.layout(b, sh)
 	if err != nil {
 		e.mu.Unlock()

@@ -22,7 +22,9 @@ func (e *Engine) SyncSome(handles []int64) error {
 			e.at(dev).Kick() // without the lock
 		}
 	}()
-	e.mu.Lock()
+	if err := e.lock(); err != nil {
+		return err
+	}
 	defer e.mu.Unlock()
 	e.drain()
 	for _, h := range handles {
@@ -40,7 +42,7 @@ func (e *Engine) SyncSome(handles []int64) error {
 			first = err
 		}
 	}
-	return first
+	return e.report(first)
 }
 
 func (e *Engine) cutSome(d *runtime.Device, slots []uint32) error {
@@ -53,45 +55,49 @@ func (e *Engine) cutSome(d *runtime.Device, slots []uint32) error {
 	}
 	syncs.Add(1)
 	slots, p, err := e.prepare(d, t, slots)
-	var l *runtime.Launch
-	if p != nil {
-		for _, place := range e.plan.Params {
-			t.Leaves[place].Buf.Retain() // launch takes one, the trace keeps its own
+	return e.whenCompiled(d, p, func() error {
+		var l *runtime.Launch
+		if p != nil {
+			for _, place := range e.plan.Params {
+				t.Leaves[place].Buf.Retain() // launch takes one, the trace keeps its own
+			}
+			kept := slices.Clone(t.Leaves)
+			l = e.launch(d, t, p)
+			copy(t.Leaves, kept)
 		}
-		kept := slices.Clone(t.Leaves)
-		l = e.launch(d, t, p)
-		copy(t.Leaves, kept)
-	}
-	var outs []*runtime.Buffer
-	if l != nil {
-		outs = slices.Clone(l.Outs)
+		var outs []*runtime.Buffer
+		if l != nil {
+			outs = slices.Clone(l.Outs)
+			for _, o := range outs {
+				o.Retain() // until Split has taken what it needs
+			}
+		}
+		e.settle(t, slots, l)
+		old := e.store.Split(d.Index, func(id ir.ID) alias.Buffer {
+			if i, ok := e.plan.RootIndex(id); ok {
+				return outs[i]
+			}
+			return nil
+		})
+		for _, leaf := range old {
+			leaf.Buf.Release()
+		}
 		for _, o := range outs {
-			o.Retain() // until Split has taken what it needs
+			o.Release()
 		}
-	}
-	e.settle(t, slots, l)
-	old := e.store.Split(d.Index, func(id ir.ID) alias.Buffer {
-		if i, ok := e.plan.RootIndex(id); ok {
-			return outs[i]
+		if l != nil {
+			d.Enqueue(l)
 		}
-		return nil
+		return err
 	})
-	for _, leaf := range old {
-		leaf.Buf.Release()
-	}
-	for _, o := range outs {
-		o.Release()
-	}
-	if l != nil {
-		d.Enqueue(l)
-	}
-	return err
 }
 
 // Resize changes the size of a storage and keeps the bytes that fit. Shrinking to 0 frees the memory, as
 // FSDP does with parameters between uses.
 func (e *Engine) Resize(handle uint64, bytes int64) error {
-	e.mu.Lock()
+	if err := e.lock(); err != nil {
+		return err
+	}
 	defer e.mu.Unlock()
 	h := alias.Handle(handle)
 	if _, err := e.cell(h); err != nil {
@@ -105,7 +111,9 @@ func (e *Engine) Dump(handles []int64, format string) (string, error) {
 	if err := e.check(); err != nil {
 		return "", err
 	}
-	e.mu.Lock()
+	if err := e.lock(); err != nil {
+		return "", err
+	}
 	defer e.mu.Unlock()
 	var slots []uint32
 	dev := int32(-1)

@@ -169,7 +169,7 @@ func (c *cut) Compile(results []int) (x *runtime.Executable, err error) {
 	return c.of.dev.Compile(c.Module(results), len(args), runtime.Division{})
 }
 
-// settleShardings compiles the program and finds out how its results are sharded: that is part of the key
+// settleShardings finds out how the results of the program are sharded, once it is compiled: that is part of the key
 // of the programs which read them. If it cannot be compiled, running it says so.
 func (p *program) settleShardings(roots []lazy.Root) {
 	p.shardings = make([]*sharding.Sharding, len(roots))

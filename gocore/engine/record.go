@@ -23,7 +23,9 @@ func (e *Engine) Record(text string, args, outs []int64) error {
 		return errs.New(errs.Value, "the graph reads %d buffers and has %d results, there are %d and %d",
 			len(g.Data), len(g.Roots), len(args), len(outs))
 	}
-	e.mu.Lock()
+	if err := e.lock(); err != nil {
+		return err
+	}
 	defer e.mu.Unlock()
 	if err := e.check(); err != nil {
 		return err

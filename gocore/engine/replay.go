@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"hash/maphash"
 	"slices"
 	"time"
@@ -27,7 +28,7 @@ type replays struct {
 // arguments: those of the call, then those that the computation reaches by itself, its state.
 type replay struct {
 	dev       *runtime.Device
-	program   *program
+	program   *program // in the cache, or with a reference if it is in none
 	arguments int
 	state     []alias.Handle
 	needs     []need           // by argument
@@ -102,7 +103,9 @@ type Captured struct {
 // reads or writes besides belong to it too, by handle: they are read and written anew by each replay.
 // The graph stays recorded, to be synced.
 func (e *Engine) Capture(args, outs []int64, state bool) (Captured, error) {
-	e.mu.Lock()
+	if err := e.lock(); err != nil {
+		return Captured{}, err
+	}
 	defer e.mu.Unlock()
 	if err := e.check(); err != nil {
 		return Captured{}, err
@@ -143,7 +146,9 @@ func (e *Engine) Capture(args, outs []int64, state bool) (Captured, error) {
 	if r.program, err = e.program(d); err != nil {
 		return Captured{}, err
 	}
-	r.program.retain()
+	if err := e.whenCompiled(d, r.program, func() error { return nil }); err != nil {
+		return Captured{}, err // the next call finds it compiled
+	}
 	e.connect(r, t, arguments, made, slots)
 	captures.Add(1)
 	return Captured{e.replays.add(r), r.digest()}, nil
@@ -288,7 +293,9 @@ func (e *Engine) idle(d *runtime.Device) bool {
 
 // replay does the work of Replay, but for kicking the device; idle says that a sync would do nothing but wait.
 func (e *Engine) replay(id int64, args, outs []int64) (r *replay, ok, idle bool, err error) {
-	e.mu.Lock()
+	if err := e.lock(); err != nil {
+		return nil, false, false, err
+	}
 	defer e.mu.Unlock()
 	if err := e.check(); err != nil {
 		return nil, false, false, err
@@ -306,6 +313,9 @@ func (e *Engine) replay(id int64, args, outs []int64) (r *replay, ok, idle bool,
 	e.scratch.handles = cells
 	if ok, err := e.fits(r, cells); !ok || err != nil {
 		return r, false, false, err
+	}
+	if !e.acquire(r.program) {
+		return r, false, false, nil
 	}
 	l := e.relaunch(r, cells)
 	at := func(w *write) *runtime.Buffer {
@@ -352,6 +362,23 @@ func (e *Engine) replay(id int64, args, outs []int64) (r *replay, ok, idle bool,
 	return r, true, e.idle(r.dev), nil
 }
 
+// acquire takes a reference to the program of a computation. It is false if the program has left the cache.
+func (e *Engine) acquire(p *program) bool {
+	if p.cache != nil {
+		if in, ok := e.cache.Get(p.key); !ok || in != p {
+			return false
+		}
+	}
+	for {
+		switch n := p.refs.Load(); {
+		case n == 0:
+			return false
+		case p.refs.CompareAndSwap(n, n+1):
+			return true
+		}
+	}
+}
+
 // fits settles the arguments and reports whether they are what the computation was captured for.
 func (e *Engine) fits(r *replay, cells []alias.Handle) (bool, error) {
 	for i, h := range cells {
@@ -366,7 +393,9 @@ func (e *Engine) fits(r *replay, cells []alias.Handle) (bool, error) {
 			continue
 		}
 		if c.State == alias.Pending {
-			_ = e.cut(r.dev) // the storages that it befalls have the error
+			if err := e.cut(r.dev); errors.Is(err, errBusy) { // of another error the storages that it befalls have it
+				return false, err
+			}
 			c, _ = e.store.Cell(h)
 		}
 		need := &r.needs[i]
@@ -385,10 +414,9 @@ func (e *Engine) fits(r *replay, cells []alias.Handle) (bool, error) {
 	return true, nil
 }
 
-// relaunch makes the execution of a captured program.
+// relaunch makes the execution of a captured program, to which it takes over a reference.
 func (e *Engine) relaunch(r *replay, cells []alias.Handle) *runtime.Launch {
 	p := r.program
-	p.retain()
 	syncs.Add(1)
 	l := &runtime.Launch{Program: p, Donors: p.donors, Given: r.given, Step: syncs.Value(), Recorded: profile.Number(),
 		Args: make([]*runtime.Buffer, len(r.params)), Packs: r.packs}
@@ -455,5 +483,7 @@ func (e *Engine) DropReplay(id int64) {
 			}
 		}
 	}
-	r.program.release()
+	if r.program.cache == nil {
+		r.program.release()
+	}
 }

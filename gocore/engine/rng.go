@@ -72,7 +72,9 @@ func (e *Engine) key(t *alias.Trace, dev int32, number int64) error {
 
 // NewGenerator makes a generator for a device, with key 0.
 func (e *Engine) NewGenerator(dev int) (int64, error) {
-	e.mu.Lock()
+	if err := e.lock(); err != nil {
+		return 0, err
+	}
 	defer e.mu.Unlock()
 	if _, err := e.device(dev); err != nil {
 		return 0, err
@@ -93,7 +95,9 @@ func (e *Engine) DropGenerator(number int64) {
 
 // Seed sets the state of a generator.
 func (e *Engine) Seed(number, key, draws int64) error {
-	e.mu.Lock()
+	if err := e.lock(); err != nil {
+		return err
+	}
 	defer e.mu.Unlock()
 	g, err := e.generators.at(number)
 	if err != nil {
@@ -105,7 +109,9 @@ func (e *Engine) Seed(number, key, draws int64) error {
 
 // RandomState is the state of a generator: the seed and the number of draws.
 func (e *Engine) RandomState(number int64) (key, draws int64, err error) {
-	e.mu.Lock()
+	if err := e.lock(); err != nil {
+		return 0, 0, err
+	}
 	defer e.mu.Unlock()
 	g, err := e.generators.at(number)
 	if err != nil {

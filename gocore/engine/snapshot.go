@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"unsafe"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
@@ -46,7 +47,9 @@ func (e *Engine) Snapshot(handles []int64) (int64, error) {
 
 // hold does the work of Snapshot, but for kicking the devices, which it returns.
 func (e *Engine) hold(handles []int64) (id int64, devices []*runtime.Device, err error) {
-	e.mu.Lock()
+	if err := e.lock(); err != nil {
+		return 0, nil, err
+	}
 	defer e.mu.Unlock()
 	e.drain()
 	for _, h := range handles {
@@ -57,9 +60,12 @@ func (e *Engine) hold(handles []int64) (id int64, devices []*runtime.Device, err
 		if c.State == alias.Pending {
 			d := e.at(c.Dev)
 			devices = append(devices, d)
-			_ = e.cut(d) // the storages that it befalls have the error
+			if err := e.cut(d); errors.Is(err, errBusy) { // of another error the storages that it befalls have it
+				return 0, devices, err
+			}
 		}
 	}
+	e.unreported = nil // the storages have it
 	var values []held
 	for _, h := range handles {
 		b, err := e.owned(alias.Handle(h))

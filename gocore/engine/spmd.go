@@ -19,7 +19,9 @@ import (
 // them, and values have shardings; every process runs the same programs. Tensors of xla:0 stay, on every
 // device; those of another device are an error. Calling it again does nothing.
 func (e *Engine) UseSPMD() error {
-	e.mu.Lock()
+	if err := e.lock(); err != nil {
+		return err
+	}
 	defer e.mu.Unlock()
 	if err := e.check(); err != nil || e.spmd() {
 		return err
@@ -88,7 +90,9 @@ func (e *Engine) Annotate(h alias.Handle, d dtype.DType, dims []int64, text stri
 		}
 		keep = sh
 	}
-	e.mu.Lock()
+	if err := e.lock(); err != nil {
+		return err
+	}
 	defer e.mu.Unlock()
 	for {
 		c, err := e.annotated(h, d, dims, sh)
@@ -156,7 +160,7 @@ func (e *Engine) place(b *runtime.Buffer, s *shape.Shape, sh *sharding.Sharding)
 	b.Retain()
 	defer b.Release()
 	e.mu.Unlock()
-	defer e.mu.Lock()
+	defer e.lockWhenIdle()
 	if !b.Whole() && s == b.Shape {
 		return e.relaid(b, sh)
 	}
@@ -244,7 +248,7 @@ func (e *Engine) sharded(h alias.Handle) (*runtime.Buffer, error) {
 
 // begin gives a storage that was never written, but has a sharding, a value: zeros.
 func (e *Engine) begin(h alias.Handle) {
-	e.mu.Lock()
+	e.lockWhenIdle()
 	defer e.mu.Unlock()
 	if c, err := e.cell(h); err == nil && c.State == alias.Empty && c.Sharding != nil {
 		t := e.store.Trace(c.Dev)
@@ -255,7 +259,9 @@ func (e *Engine) begin(h alias.Handle) {
 // lies is how the value of a storage lies on the devices. Where it is marked with a sharding that is known without a
 // sync.
 func (e *Engine) lies(h alias.Handle) (*shape.Shape, *sharding.Sharding, *runtime.Device, error) {
-	e.mu.Lock()
+	if err := e.lock(); err != nil {
+		return nil, nil, nil, err
+	}
 	c, err := e.cell(h)
 	if err == nil && c.Sharding != nil && c.Shape != nil {
 		defer e.mu.Unlock()

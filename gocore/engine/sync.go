@@ -39,23 +39,29 @@ func (e *Engine) Sync(dev int) error {
 		return err
 	}
 	defer d.Kick() // without the lock
-	e.mu.Lock()
+	if err := e.lock(); err != nil {
+		return err
+	}
 	defer e.mu.Unlock()
 	e.drain()
-	return e.cut(d)
+	return e.report(e.cut(d))
 }
 
 // Mark is Sync as the end of a step, which the metrics count.
 func (e *Engine) Mark(dev int) error {
-	marks.Add(1)
 	err := e.Sync(dev)
+	if errors.Is(err, errBusy) {
+		return err // and is called again
+	}
+	marks.Add(1)
 	profile.Mark(traced.Value(), runtime.LiveBytes())
 	return err
 }
 
 // cut plans, lowers if need be, and launches the pending graph of a device. The caller holds mu, and
 // calls Kick when it has let go of it. The error is that of an op which cannot be lowered; the storages
-// that depend on it have it from now on, the others are computed all the same.
+// that depend on it have it from now on, the others are computed all the same. It is errBusy if the program
+// compiles: then the graph is flushed later, and nothing can be recorded before.
 func (e *Engine) cut(d *runtime.Device) error {
 	t := e.store.Trace(d.Index)
 	e.tracing[d.Index].End(profile.Trace, int64(t.Graph.Len()))
@@ -75,16 +81,18 @@ func (e *Engine) cut(d *runtime.Device) error {
 	}
 	syncs.Add(1)
 	slots, p, err := e.prepare(d, t, slots)
-	var l *runtime.Launch
-	if p != nil {
-		l = e.launch(d, t, p)
-	}
-	e.settle(t, slots, l)
-	e.discard(t)
-	if l != nil {
-		d.Enqueue(l)
-	}
-	return err
+	return e.whenCompiled(d, p, func() error {
+		var l *runtime.Launch
+		if p != nil {
+			l = e.launch(d, t, p)
+		}
+		e.settle(t, slots, l)
+		e.discard(t)
+		if l != nil {
+			d.Enqueue(l)
+		}
+		return err
+	})
 }
 
 // prepare plans the computation of storages and finds its program, nil if there is nothing to compute. Where
@@ -190,9 +198,6 @@ func (e *Engine) program(d *runtime.Device) (*program, error) {
 	p := newProgram(key, d, lp, e.cache)
 	p.disk = e.disk
 	e.cache.Put(key, p)
-	if d.Partitions() > 0 {
-		p.settleShardings(e.plan.Roots)
-	}
 	return p, nil
 }
 

@@ -45,18 +45,22 @@ func (e *Engine) Trace(w, out []int64) (wire.Status, error) {
 		return wire.Busy, nil
 	}
 	defer e.mu.Unlock()
+	if e.compiling != nil {
+		return wire.Busy, nil
+	}
 	if err := e.check(); err != nil {
 		return wire.Failed, err
 	}
 	return e.trace(w, out)
 }
 
-// WaitIdle waits until the core was free once. It is false if no device is open: the caller opens one.
+// WaitIdle waits until the core was free once, or for a while. It is false if no device is open: the caller opens one.
 func (e *Engine) WaitIdle() bool {
 	start := time.Now()
-	e.mu.Lock()
+	if e.lock() == nil {
+		e.mu.Unlock()
+	}
 	lockWait.Since(start)
-	e.mu.Unlock()
 	return !e.Closed()
 }
 
@@ -65,8 +69,8 @@ func (e *Engine) Idle() bool {
 	if e.Closed() || !e.mu.TryLock() {
 		return false
 	}
-	e.mu.Unlock()
-	return true
+	defer e.mu.Unlock()
+	return e.compiling == nil
 }
 
 // Closed reports that no device is open, and that opening one may help.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"slices"
 	"time"
 	"unsafe"
@@ -38,7 +39,9 @@ func (e *Engine) Upload(h alias.Handle, src unsafe.Pointer, d dtype.DType, dims 
 // and with the sharding that the storage has.
 func (e *Engine) fill(h alias.Handle, whole *shape.Shape,
 	upload func(*runtime.Device, *shape.Shape, *sharding.Sharding) (*runtime.Buffer, error)) error {
-	e.mu.Lock()
+	if err := e.lock(); err != nil {
+		return err
+	}
 	c, err := e.cell(h)
 	if err != nil {
 		e.mu.Unlock()
@@ -58,7 +61,10 @@ func (e *Engine) fill(h alias.Handle, whole *shape.Shape,
 	toDevice.Since(start)
 	span.End(profile.ToDevice, bytes)
 	outboundBytes.Add(float64(bytes))
-	e.mu.Lock()
+	if err := e.lock(); err != nil {
+		buf.Release()
+		return err
+	}
 	defer e.mu.Unlock()
 	if _, err := e.cell(h); err != nil { // the storage died meanwhile
 		buf.Release()
@@ -115,7 +121,9 @@ func (e *Engine) Buffer(h alias.Handle) (*runtime.Buffer, error) {
 
 // settled does the work of Buffer, but for kicking the device.
 func (e *Engine) settled(h alias.Handle) (*runtime.Device, *runtime.Buffer, error) {
-	e.mu.Lock()
+	if err := e.lock(); err != nil {
+		return nil, nil, err
+	}
 	defer e.mu.Unlock()
 	c, err := e.cell(h)
 	if err != nil {
@@ -124,8 +132,11 @@ func (e *Engine) settled(h alias.Handle) (*runtime.Device, *runtime.Buffer, erro
 	d := e.at(c.Dev)
 	if c.State == alias.Pending {
 		e.drain()
-		_ = e.cut(d) // the storages that it befalls have the error
+		if err := e.cut(d); errors.Is(err, errBusy) { // of another error the storages that it befalls have it
+			return d, nil, err
+		}
 	}
+	e.unreported = nil // the storages have it
 	b, err := e.owned(h)
 	return d, b, err
 }
@@ -184,7 +195,9 @@ func (e *Engine) SetDonation(h alias.Handle, on bool, where string) error {
 
 // Donation reports whether the buffer of a storage was given away.
 func (e *Engine) Donation(h alias.Handle) (bool, error) {
-	e.mu.Lock()
+	if err := e.lock(); err != nil {
+		return false, err
+	}
 	defer e.mu.Unlock()
 	c, err := e.cell(h)
 	if err != nil {
@@ -200,7 +213,9 @@ func (e *Engine) Copy(dst, src alias.Handle) error {
 		return err
 	}
 	defer b.Release()
-	e.mu.Lock()
+	if err := e.lock(); err != nil {
+		return err
+	}
 	c, err := e.cell(dst)
 	if err != nil {
 		e.mu.Unlock()
@@ -214,7 +229,10 @@ func (e *Engine) Copy(dst, src alias.Handle) error {
 		return err
 	}
 	span.End(profile.ToDevice, b.Shape.Bytes())
-	e.mu.Lock()
+	if err := e.lock(); err != nil {
+		to.Release()
+		return err
+	}
 	defer e.mu.Unlock()
 	if _, err := e.cell(dst); err != nil {
 		to.Release()

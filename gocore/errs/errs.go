@@ -26,13 +26,14 @@ const (
 	Memory
 	NotImpl
 	Interrupt // KeyboardInterrupt is pending
+	Busy      // the call has done nothing and is to be repeated, when the caller has looked for signals
 )
 
 // names are their classes in Python, and the tags under which a kind travels in a string-only interface; see Tagged.
 var names = [...]string{0: "RuntimeError", Runtime: "RuntimeError", Type: "TypeError", Value: "ValueError", Index: "IndexError",
 	NotLower: "NotLoweredError", Xla: "XlaError", OOM: "OutOfMemoryError", Compile: "CompileError",
 	Donated: "DonatedBufferError", Forked: "ForkedProcessError", Memory: "MemoryError",
-	NotImpl: "NotImplementedError", Interrupt: "KeyboardInterrupt"}
+	NotImpl: "NotImplementedError", Interrupt: "KeyboardInterrupt", Busy: "BlockingIOError"}
 
 // Classes are the names of the Python classes by kind. One that is not of the standard library is in
 // torch_go_xla.

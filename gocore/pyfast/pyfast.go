@@ -32,10 +32,13 @@ func fail(err error) C.int64_t {
 
 // result is the status of a call that gives an error or nothing.
 func result(err error) C.int64_t {
-	if err != nil {
-		return fail(err)
+	switch {
+	case err == nil:
+		return C.int64_t(wire.Done)
+	case errs.KindOf(err) == errs.Busy:
+		return C.int64_t(wire.Busy)
 	}
-	return C.int64_t(wire.Done)
+	return fail(err)
 }
 
 // guard turns a panic into the failure of the call that it is deferred in.
@@ -66,7 +69,7 @@ func tgx_trace(w *C.int64_t, n C.int64_t, out *C.int64_t, outcap C.int64_t) (sta
 	defer guard(&status)
 	s, err := engine.Default.Trace(words(w, n), words(out, outcap))
 	if err != nil {
-		return fail(err)
+		return result(err)
 	}
 	return C.int64_t(s)
 }

@@ -248,10 +248,13 @@ static PyObject *run(const replay *r, PyObject *args, int64_t *handles, int64_t 
   if (take_handles(r, args, handles) < 0) return NULL;
   /* It may wait for an earlier program. What fails has done nothing, and is repeated with the GIL: then the error is no
    * other thread's. */
-  Py_BEGIN_ALLOW_THREADS
-  status = tgx_replay(r->id, handles, r->narguments, made, r->nresults, &outcome);
-  Py_END_ALLOW_THREADS
-  if (status == TGX_FAILED) status = tgx_replay(r->id, handles, r->narguments, made, r->nresults, &outcome);
+  do {
+    PyThreadState *state = tgx_release_gil();
+    status = tgx_replay(r->id, handles, r->narguments, made, r->nresults, &outcome);
+    tgx_restore_gil(state);
+    if (status == TGX_FAILED) status = tgx_replay(r->id, handles, r->narguments, made, r->nresults, &outcome);
+    if (status == TGX_BUSY && PyErr_CheckSignals() < 0) return NULL;
+  } while (status == TGX_BUSY);
   if (status != TGX_DONE) {
     tgx_set_error();
     return NULL;

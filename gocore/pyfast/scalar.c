@@ -28,13 +28,13 @@ static PyObject *number(int32_t scalar_type, const int64_t *v) {
 /* Waits until the storage is computed. The first look keeps the GIL: most often there is nothing to wait for. */
 static int await(int64_t handle) {
   int64_t ready = 0, status = tgx_ready(handle, 0, &ready);
-  while (status == TGX_DONE && !ready) {
-    Py_BEGIN_ALLOW_THREADS
+  while (status == TGX_BUSY || (status == TGX_DONE && !ready)) {
+    PyThreadState *state = tgx_release_gil();
     status = tgx_ready(handle, SLICE_MS, &ready);
-    Py_END_ALLOW_THREADS
+    tgx_restore_gil(state);
     if (PyErr_CheckSignals() < 0) return -1;
   }
-  if (status == TGX_DONE || tgx_ready(handle, 0, &ready) == TGX_DONE) return 0;
+  if (status == TGX_DONE || tgx_ready(handle, 0, &ready) != TGX_FAILED) return 0;
   tgx_set_error(); /* of the second call, made with the GIL: no other thread's */
   return -1;
 }
@@ -53,7 +53,10 @@ PyObject *tgx_item(PyObject *module, PyObject *tensor) {
   tgx_meta_free(&m);
   if (!plain) Py_RETURN_NOTIMPLEMENTED;
   if (await(m.handle) < 0) return NULL;
-  if (tgx_fetch(m.handle, data, nbytes) != TGX_DONE) {
+  int64_t status;
+  while ((status = tgx_fetch(m.handle, data, nbytes)) == TGX_BUSY)
+    if (tgx_wait() < 0) return NULL;
+  if (status != TGX_DONE) {
     tgx_set_error();
     return NULL;
   }

@@ -2,7 +2,7 @@
 #ifndef TGX_VOCABULARY_H
 #define TGX_VOCABULARY_H
 
-#define TGX_VOCABULARY "8e7676af2f82fc59"
+#define TGX_VOCABULARY "ad6a60260a97b804"
 
 /* Kind says what an encoded argument is. */
 enum {
@@ -129,6 +129,7 @@ enum {
   TGX_MEMORY_ERROR = 11,
   TGX_NOT_IMPLEMENTED_ERROR = 12,
   TGX_KEYBOARD_INTERRUPT = 13,
+  TGX_BLOCKING_I_O_ERROR = 14,
 };
 
 /* Element types: X(name, number of the c10::ScalarType, bytes, code of DLPack). */

@@ -1,16 +1,18 @@
 // Package shape holds the type of a value: an element type and dimensions, interned.
 //
 // A *Shape is immutable and unique in the process: two shapes are equal exactly when their pointers
-// are. Printed form: f32[32,128], i64[]. The package imports dtype alone.
+// are. The table that makes them so does not keep them: what nothing refers to is freed. Printed form: f32[32,128], i64[]. The package imports dtype alone.
 package shape
 
 import (
 	"math"
 	"math/bits"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"weak"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 )
@@ -22,7 +24,13 @@ type Shape struct {
 	// Hash is a hash of the content, the same in every process.
 	Hash  uint64
 	numel int64
-	next  *Shape // chain of the intern table
+}
+
+// entry is a shape in the intern table.
+type entry struct {
+	hash  uint64
+	shape weak.Pointer[Shape]
+	next  *entry
 }
 
 // MaxRank is the largest number of dimensions of an array, torch's own limit for what its kernels compute.
@@ -32,7 +40,8 @@ const buckets = 1 << 12
 
 var table struct {
 	sync.RWMutex
-	bucket [buckets]*Shape
+	bucket [buckets]*entry
+	n      int // entries
 }
 
 // Of returns the shape with these dimensions (each ≥ 0). dims is copied if the shape is new; a known
@@ -51,18 +60,45 @@ func Of(d dtype.DType, dims []int64) *Shape {
 	if s := find(*b, h, d, dims); s != nil {
 		return s
 	}
-	s = &Shape{DType: d, Dims: append(make([]int64, 0, len(dims)), dims...), Hash: h, numel: product(dims), next: *b}
-	*b = s
+	s = &Shape{DType: d, Dims: append(make([]int64, 0, len(dims)), dims...), Hash: h, numel: product(dims)}
+	*b = &entry{hash: h, shape: weak.Make(s), next: *b}
+	table.n++
+	runtime.AddCleanup(s, sweep, h)
 	return s
+}
+
+// sweep removes the entries of shapes that are gone from the chain of a hash.
+func sweep(h uint64) {
+	table.Lock()
+	defer table.Unlock()
+	for at := &table.bucket[h%buckets]; *at != nil; {
+		if (*at).shape.Value() == nil {
+			*at = (*at).next
+			table.n--
+		} else {
+			at = &(*at).next
+		}
+	}
+}
+
+// Interned is the number of shapes in use, and of those that were and are not swept yet.
+func Interned() int {
+	table.RLock()
+	defer table.RUnlock()
+	return table.n
 }
 
 // Make is Of with the dimensions spelled out.
 func Make(d dtype.DType, dims ...int64) *Shape { return Of(d, dims) }
 
-func find(s *Shape, h uint64, d dtype.DType, dims []int64) *Shape {
+func find(e *entry, h uint64, d dtype.DType, dims []int64) *Shape {
 next:
-	for ; s != nil; s = s.next {
-		if s.Hash != h || s.DType != d || len(s.Dims) != len(dims) {
+	for ; e != nil; e = e.next {
+		if e.hash != h {
+			continue
+		}
+		s := e.shape.Value()
+		if s == nil || s.DType != d || len(s.Dims) != len(dims) {
 			continue
 		}
 		for i, x := range dims {

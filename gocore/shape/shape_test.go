@@ -1,9 +1,11 @@
 package shape
 
 import (
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 )
@@ -60,5 +62,26 @@ func TestArithmetic(t *testing.T) {
 	}
 	if s := Make(dtype.BF16, 3, 0); s.Numel() != 0 || s.Bytes() != 0 || Make(dtype.C64, 3).Bytes() != 24 {
 		t.Error("sizes")
+	}
+}
+
+func TestShapesThatNothingUsesAreFreed(t *testing.T) {
+	kept := Make(dtype.F32, 1<<40, 1)
+	before := Interned()
+	for i := range int64(2000) {
+		Make(dtype.F32, 1<<40, i)
+	}
+	for range 100 {
+		runtime.GC()
+		if Interned() < before+100 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond) // sweeps run in a goroutine
+	}
+	if n := Interned() - before; n >= 100 {
+		t.Errorf("%d of 2000 shapes are kept", n)
+	}
+	if Make(dtype.F32, 1<<40, 1) != kept {
+		t.Error("a shape in use has lost its entry")
 	}
 }

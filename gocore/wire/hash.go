@@ -3,4 +3,4 @@
 package wire
 
 // Hash names the state of the vocabulary.
-const Hash = "8e7676af2f82fc59"
+const Hash = "ad6a60260a97b804"

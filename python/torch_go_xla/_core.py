@@ -70,11 +70,17 @@ def translate(error: RuntimeError) -> BaseException:
 
 
 def call(function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function of the bindings; errors get their Python class."""
-    try:
-        return function(*args)
-    except RuntimeError as e:
-        raise translate(e) from None
+    """Call a function of the bindings; errors get their Python class.
+
+    One that has to wait for a compiler is called again and again, so that the interpreter sees signals in between.
+    """
+    while True:
+        try:
+            return function(*args)
+        except RuntimeError as e:
+            error = translate(e)
+        if not isinstance(error, BlockingIOError):
+            raise error from None
 
 
 class NativeCore:
@@ -475,20 +481,44 @@ def _after_fork_in_child() -> None:
             setattr(_raw, name, dead)
 
 
-def _wait_at_exit() -> None:
-    """Wait for what the devices do: at its end the process takes the libraries from under the threads that do it."""
-    if _forked or not core.opened:
+# How long the end of the process waits for other threads to leave the core, in ms. Their waits come in slices.
+_PATIENCE = 10_000
+
+
+def _end() -> None:
+    """Stop the other threads where they use the core, and wait for what the devices do.
+
+    At its end the process takes the libraries from under the threads that use them.
+    """
+    if _forked:
         return
     try:
-        for device in range(core.device_count()):
-            with contextlib.suppress(RuntimeError):  # of values that nobody has read
-                core.wait(device)
+        for _ in range(0, _PATIENCE, _SLICE):
+            if core.fast.end(_SLICE):
+                break
+        if core.opened:
+            for device in range(core.device_count()):
+                with contextlib.suppress(RuntimeError):  # of values that nobody has read
+                    core.wait(device)
     except KeyboardInterrupt:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(128 + signal.SIGINT)
 
 
+class _AfterAtExit:
+    """A handler for atexit that does nothing when it is called, and calls `_end` when it is freed.
+
+    That is after the last handler, whatever the order in which they were registered: others may still compute and save.
+    """
+
+    def __call__(self) -> None:
+        pass
+
+    def __del__(self) -> None:
+        _end()
+
+
 core = NativeCore()
 os.register_at_fork(after_in_child=_after_fork_in_child)
-atexit.register(_wait_at_exit)
+atexit.register(_AfterAtExit())

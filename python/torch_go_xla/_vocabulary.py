@@ -6,7 +6,7 @@ Generated from gocore/wire, gocore/dtype and gocore/errs by `go generate ./gocor
 from __future__ import annotations
 
 # State of the vocabulary; the library must have the same.
-HASH = "8e7676af2f82fc59"
+HASH = "ad6a60260a97b804"
 
 # Disposition is what becomes of a result.
 NEW = 0
@@ -58,6 +58,7 @@ ERROR_CLASSES = (
     "MemoryError",
     "NotImplementedError",
     "KeyboardInterrupt",
+    "BlockingIOError",
 )
 
 # Numbers of c10::ScalarType, by the names of the torch module, of the types that the device has tensors of.

@@ -20,6 +20,9 @@ from .core import native, scalar_type
 # After so many recordings in a row that differ, a function is no longer captured.
 _PATIENCE = 8
 
+# Different calls of a function that are known at a time. A learning rate that changes makes one a step.
+_KEPT = 64
+
 
 class _Graphless(torch.autograd.Function):
     """Gives the result of a replay, which has no graph, the gradient function that says so."""
@@ -145,7 +148,8 @@ class Recorded:
         self._device = device
         self._state = state
         self._captures: dict[Hashable, _Capture] = {}
-        self._digests: dict[Hashable, int] = {}
+        self._digests: dict[Hashable, int] = {}  # of at most _KEPT calls
+        self._graphs = 0
         self._changes = 0
         self._differentiated = False  # by a result, outside of the function
         self.replays = 0
@@ -154,7 +158,7 @@ class Recorded:
     @property
     def graphs(self) -> int:
         """The number of different calls that were seen."""
-        return len(self._digests)
+        return self._graphs
 
     def __call__(self, args: Sequence[Any], key: Hashable = None) -> Any:
         """Call the function; ``key`` adds to what has to be equal for a replay."""
@@ -193,13 +197,13 @@ class Recorded:
         result = self._function(*args)
         if core.syncs() != before:
             self.reason = "it reads a value, or syncs, on the way"
-            self._digests.setdefault(key, 0)
+            self._remember(key, self._digests.get(key, 0))
             return result
         if self._changes < _PATIENCE:
             leaves, tree = pytree.tree_flatten(result)
             capture = self.capture(args, leaves, tree)
             known = self._digests.get(key)
-            self._digests[key] = capture.digest
+            self._remember(key, capture.digest)
             if not capture.id:
                 pass  # the reason has been said
             elif not self._state or known == capture.digest:
@@ -212,6 +216,16 @@ class Recorded:
                 self.reason = "its numbers or its ops differ from call to call"
         core.sync(self._device)
         return result
+
+    def _remember(self, key: Hashable, digest: int) -> None:
+        """Keep the digest of a call, in place of an old one if there are too many: one that is not replayed, if any."""
+        self._graphs += key not in self._digests
+        self._digests[key] = digest
+        if len(self._digests) > _KEPT:
+            spare = (k for k in self._digests if k != key and k not in self._captures)
+            oldest = next(spare, next(iter(self._digests)))
+            del self._digests[oldest]
+            self._captures.pop(oldest, None)
 
     def capture(self, args: Sequence[Any], leaves: list[Any], tree: Any) -> _Capture:
         """Capture what is recorded as a function from the arguments to the leaves of its result."""
