@@ -11,10 +11,14 @@ gives the same faults in the same order. The first line of its docstring is its 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NoReturn
+
+# How the line that an attack ends with is read.
+SUMMARY = re.compile(r"^tries (\d+) faults (\d+) survived (\d+)$", re.MULTILINE)
 
 
 @dataclass

@@ -11,17 +11,17 @@ import datetime
 import json
 import os
 import pkgutil
-import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+from . import SUMMARY
+
 FOLDER = Path(__file__).parent
 PAGE = FOLDER.parents[1] / "docs" / "reliability.md"
 GRACE = 300.0  # seconds that an attack may take longer than it was told
-SUMMARY = re.compile(r"^tries (\d+) faults (\d+) survived (\d+)$", re.MULTILINE)
 
 
 def attacks() -> list[str]:

@@ -24,6 +24,7 @@ from . import (
     mixed,
     optim,
     register,
+    sharing,
     storage,
 )
 from .core import Core, native
@@ -72,6 +73,7 @@ def install(implementation: Core) -> None:
     dlpack.install()
     optim.install()
     generator.install()
+    sharing.install()
     device.add_methods()
     device.adjust_torch()
     _installed = True

@@ -1,0 +1,201 @@
+"""Sends SIGINT at random moments of public calls: sync, compile, save, load, fetch, DTensor, with SPMD and without.
+
+KeyboardInterrupt has to come within 10 s, and the next program has to give right values. A file that a save was
+interrupted at has to be the one before or the one after.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from . import SUMMARY, Counts, main
+
+LATE = 10.0  # seconds
+DEVICES = ({"CPU_NUM_DEVICES": "2"}, {"CPU_NUM_DEVICES": "2", "XLA_USE_SPMD": "1"})
+
+
+class Machine:
+    """Calls of the package, on one state: ``w`` is all n, for an n that only grows by whole calls."""
+
+    def __init__(self, folder: Path, spmd: bool) -> None:
+        import torch
+        from torch.distributed.device_mesh import init_device_mesh
+
+        import torch_go_xla
+        import torch_go_xla.core.xla_model as xm
+
+        self.torch, self.package, self.xm = torch, torch_go_xla, xm
+        self.path = folder / "state.pt"
+        self.x = torch.arange(64.0, device="xla").reshape(8, 8) / 64
+        self.w = torch.zeros(64, 64, device="xla")
+        self.n = self.k = 0
+        self.step = torch_go_xla.compile(lambda x: (x @ x).sin().sum())
+        self.mesh = init_device_mesh("xla", (2,)) if spmd else None
+        xm.save({"w": self.w}, self.path)
+
+    def fresh(self) -> object:
+        """Record a program that was never compiled."""
+        self.k += 1
+        y = self.x
+        for _ in range(self.k % 7 + 1):
+            y = (y @ self.x).sin()
+        return y.repeat(1, self.k % 50 + 1).cumsum(0)
+
+    def write(self) -> None:
+        """Record a write to the state."""
+        self.w.add_(1)
+
+    def calls(self) -> dict[str, Callable[[], object]]:
+        """Return what is interrupted."""
+        torch, package = self.torch, self.package
+        found: dict[str, Callable[[], object]] = {
+            "sync": lambda: (self.write(), package.sync()),
+            "sync and wait": lambda: (self.write(), package.sync(wait=True)),
+            "compile": lambda: (self.fresh(), package.sync()),
+            "compile and fetch": lambda: self.fresh().cpu(),
+            "item": lambda: (self.write(), self.w.sum().item()),
+            "print": lambda: str(self.w),
+            "upload": lambda: torch.ones(256, 256).to("xla").add_(1),
+            "sizes": lambda: torch.nonzero(self.x > 0.5),
+            "save": lambda: (self.write(), self.xm.save({"w": self.w}, self.path)),
+            "torch.save": lambda: torch.save({"w": self.w}, os.devnull),
+            "load": lambda: torch.load(self.path, map_location="xla")["w"].sum().item(),
+            "replay": lambda: self.step(self.x).item(),
+            "backward": lambda: self.train(),
+            "to CPU kernels": lambda: torch.linalg.eigvals(self.x).abs().sum().item(),
+            "dlpack": lambda: torch.from_dlpack(self.w).sum() if self.mesh is None else None,
+        }
+        if self.mesh is not None:
+            from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+            mesh = self.mesh
+            found["distribute"] = lambda: distribute_tensor(torch.ones(8, 8), mesh, [Shard(0)])
+            found["redistribute"] = lambda: (
+                distribute_tensor(self.x, mesh, [Shard(0)]).sin().redistribute(mesh, [Replicate()]).full_tensor().cpu()
+            )
+        return found
+
+    def train(self) -> None:
+        """Take a step of a model."""
+        layer = self.torch.nn.Linear(8, self.k % 5 + 1).to("xla")
+        layer(self.x).sum().backward()
+        self.package.sync()
+
+    def harm(self) -> str:
+        """Return what is wrong afterwards, "" if nothing is."""
+        torch = self.torch
+        w = self.w.cpu()
+        if not ((w == w[0, 0]).all() and w[0, 0].item() in (self.n, self.n + 1)):
+            return f"the state is {w.unique().tolist()}, not {self.n} or {self.n + 1}"
+        self.n = int(w[0, 0].item())
+        saved = torch.load(self.path)["w"]
+        if saved.shape != w.shape or not (saved == saved[0, 0]).all():
+            return "the file is neither the old one nor the new one"
+        host = torch.arange(64.0).reshape(8, 8) / 64
+        if not torch.allclose((self.x @ self.x).sin().cpu(), (host @ host).sin(), atol=1e-5):
+            return "the next program gives wrong values"
+        if not torch.allclose(self.step(self.x).cpu(), (host @ host).sin().sum(), atol=1e-3):
+            return "the next replay gives wrong values"
+        return ""
+
+
+def child(seed: int, seconds: float, spmd: bool) -> Counts:
+    """Interrupt calls of this process until the time is over."""
+    rng = random.Random(seed)
+    counts = Counts()
+    armed = False
+
+    def handler(*_: object) -> None:
+        nonlocal armed
+        if armed:
+            armed = False
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, handler)
+    with tempfile.TemporaryDirectory() as folder:
+        machine = Machine(Path(folder), spmd)
+        calls = machine.calls()
+        took = dict.fromkeys(calls, 0.3)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            name = rng.choice(sorted(calls))
+            delay = rng.random() * min(took[name], 2.0) * 1.2
+            counts.tries += 1
+            sent: list[float] = []
+
+            def send(delay: float = delay, sent: list[float] = sent) -> None:
+                time.sleep(delay)
+                sent.append(time.monotonic())
+                os.kill(os.getpid(), signal.SIGINT)
+
+            thread = threading.Thread(target=send)
+            began, interrupted = time.monotonic(), False
+            try:
+                armed = True
+                thread.start()
+                calls[name]()
+                armed = False
+                took[name] = max(0.8 * took[name], time.monotonic() - began)
+            except KeyboardInterrupt:
+                interrupted = True
+            ended = time.monotonic()
+            thread.join()
+            time.sleep(0.001)  # a signal that came too late is ignored here
+            found = machine.harm()
+            if interrupted:
+                if not found and ended - sent[0] > LATE:
+                    found = f"the interrupt came after {ended - sent[0]:.1f} s"
+                counts.judge(found and f"seed {seed}, spmd {spmd}, try {counts.tries}, {name}, {delay:.4f} s: {found}")
+            elif found:
+                counts.judge(f"seed {seed}, spmd {spmd}, try {counts.tries}, {name}, not interrupted: {found}")
+    return counts
+
+
+def run(seed: int, seconds: float) -> Counts:
+    """Interrupt calls in processes of a kind each."""
+    total = Counts()
+    for number, devices in enumerate(DEVICES):
+        spmd = "XLA_USE_SPMD" in devices
+        command = [sys.executable, "-m", "tests.torture.interrupts", "--child", str(seconds / len(DEVICES))]
+        command += ["--seed", str(len(DEVICES) * seed + number), *(["--spmd"] if spmd else [])]
+        try:
+            done = subprocess.run(
+                command, env={**os.environ, **devices}, capture_output=True, text=True, timeout=seconds + 240
+            )
+        except subprocess.TimeoutExpired as e:
+            total.judge(f"seed {seed}, {devices}: did not end; {e.stderr}")
+            continue
+        found = SUMMARY.findall(done.stdout)
+        if done.returncode not in (0, 1) or not found:
+            total.judge(f"seed {seed}, {devices}: exit status {done.returncode}: {done.stderr[-2000:]}")
+            continue
+        tries, faults, survived = map(int, found[-1])
+        total.tries, total.faults, total.survived = (
+            total.tries + tries,
+            total.faults + faults,
+            total.survived + survived,
+        )
+        total.lost += [line.removeprefix("lost: ") for line in done.stderr.splitlines() if line.startswith("lost: ")]
+    return total
+
+
+if __name__ == "__main__":
+    if "--child" in sys.argv:
+        p = argparse.ArgumentParser()
+        p.add_argument("--child", type=float)
+        p.add_argument("--seed", type=int)
+        p.add_argument("--spmd", action="store_true")
+        a = p.parse_args()
+        sys.argv[1:] = ["--seed", str(a.seed), "--minutes", str(a.child / 60)]
+        main(lambda seed, seconds: child(seed, seconds, a.spmd))
+    main(run)
