@@ -53,16 +53,10 @@ func (e *Engine) whenCompiled(d *runtime.Device, p *program, flush func() error)
 	e.compiling = done
 	go func() {
 		defer d.Kick()
+		defer e.compiled(done)
 		_, _ = p.Executable() // running it says what has failed
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		defer func() {
-			if r := recover(); r != nil {
-				e.unreported = errs.New(errs.Runtime, "internal error: %v", r)
-			}
-			e.compiling = nil
-			close(done)
-		}()
 		p.settleShardings(e.plan.Roots)
 		e.unreported = cmp.Or(flush(), e.unreported)
 	}()
@@ -74,6 +68,18 @@ func (e *Engine) whenCompiled(d *runtime.Device, p *program, flush func() error)
 	case <-time.After(patience):
 		return errBusy
 	}
+}
+
+// compiled lets the engine be used again. It is deferred, and recovers.
+func (e *Engine) compiled(done chan struct{}) {
+	r := recover()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if r != nil {
+		e.unreported = errs.New(errs.Runtime, "internal error: %v", r)
+	}
+	e.compiling = nil
+	close(done)
 }
 
 // report is the error of a sync, or of one before whose caller did not wait for it.
