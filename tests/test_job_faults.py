@@ -97,6 +97,9 @@ def told(words, f):
     else:
         raise AssertionError("no error")
 
+def alone():
+    assert (torch.ones(2, device="xla") + 1).tolist() == [2, 2]
+
 stops, size = int(os.environ["STOPS"]), int(os.environ["SIZE"])
 t = torch.ones(size, device="xla")
 for _ in range(2):
@@ -117,6 +120,7 @@ def test_a_process_that_stops_is_named(stops: int, size: int) -> None:
 told("", lambda: [xm.all_reduce("sum", t).sum().item() for _ in range(3)])
 told("", lambda: xm.all_reduce("sum", t).tolist())
 told("", lambda: xm.rendezvous("after"))
+alone()
 print("told", time.monotonic() - began, flush=True)
 """,
         3,
@@ -137,7 +141,7 @@ def test_torchs_timeout_bounds_a_rendezvous() -> None:
             " timeout=datetime.timedelta(seconds=5))\nr, n",
         )
         + STOPS.removeprefix(START)
-        + 'told("", lambda: xm.rendezvous("after"))\nprint("told", flush=True)\nos._exit(0)\n',
+        + 'told("", lambda: xm.rendezvous("after"))\nalone()\nprint("told", flush=True)\nos._exit(0)\n',
         2,
         stuck=[1],
         STOPS="1",
@@ -154,6 +158,7 @@ def test_a_process_that_does_not_come_is_named() -> None:
 told("has not come within 3s to number 3 of the exchanges of xla:0 among processes 0 1",
      lambda: xm.all_reduce("sum", t).tolist())
 told("", lambda: xm.all_reduce("sum", t).tolist())
+alone()
 print("told", flush=True)
 """,
         2,

@@ -64,6 +64,7 @@ absl::StatusOr<std::unique_ptr<xla::CpuTopologyDescription>> JoinJob(
   peers_options.num_processes = options.num_nodes;
   peers_options.address = options.collectives_address;
   peers_options.timeout = options.connect_timeout;
+  peers_options.watched = options.watched;
   auto mailbox = std::make_shared<Mailbox>();
   absl::StatusOr<std::unique_ptr<Peers>> peers =
       Peers::Connect(peers_options, store, mailbox);
@@ -73,7 +74,8 @@ absl::StatusOr<std::unique_ptr<xla::CpuTopologyDescription>> JoinJob(
   // With a topology, this is the number of devices of the whole job.
   options.xla.cpu_device_count = static_cast<int>(devices->size());
   options.xla.collectives = std::make_shared<ProcessCollectives>(
-      options.xla.process_id, std::move(mailbox), *std::move(peers));
+      options.xla.process_id, !options.watched, std::move(mailbox),
+      *std::move(peers));
   auto topology = std::make_unique<xla::CpuTopologyDescription>(
       xla::CpuId(), xla::CpuName(), "cpu", *std::move(devices), *features);
   options.xla.topology = topology.get();

@@ -13,8 +13,9 @@
 
 namespace xlacpu {
 
-// Borrows the callbacks and is used only while the client is created. The
-// caller sees to it that keys of different plugins do not collide.
+// Borrows the callbacks. It is used while the client is created, and if the
+// caller watches the job (options.h), until it is destroyed. The caller sees to it
+// that keys of different plugins do not collide.
 class KeyValueStore {
  public:
   // INVALID_ARGUMENT if a callback is missing.

@@ -61,6 +61,8 @@ const Row kRows[] = {
      [](CreateOptions& o, int64_t v) { o.num_nodes = v; }},
     {"cpu_connect_timeout_seconds", nullptr, Range{1, 86400},
      [](CreateOptions& o, int64_t v) { o.connect_timeout = absl::Seconds(v); }},
+    {"cpu_watched_job", nullptr, Boolean{},
+     [](CreateOptions& o, int64_t v) { o.watched = v; }},
 };
 
 absl::Status CheckRange(std::string_view what, int64_t value, Range range) {

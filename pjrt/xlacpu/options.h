@@ -20,6 +20,11 @@ struct CreateOptions {
   // Under which the others reach this process, and on which it listens.
   std::string collectives_address = "127.0.0.1";
   absl::Duration connect_timeout = absl::Seconds(120);
+  // The caller watches the processes, and ends what waits for them: it puts why
+  // the job has failed under the key xlacpu/failure/PROCESS of the store, whose
+  // callbacks stay valid until the client is destroyed. Collectives then have no
+  // deadline of their own.
+  bool watched = false;
   std::string lapack_library;  // empty: none
 };
 

@@ -3,6 +3,7 @@
 #define PJRT_XLACPU_PEERS_H_
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -23,10 +24,12 @@ struct PeersOptions {
   // which it listens.
   std::string address = "127.0.0.1";
   absl::Duration timeout = absl::Seconds(120);  // to find each other
+  // The caller says by the store when the job has failed; see options.h.
+  bool watched = false;
 };
 
 // One connection to every other process. Processes find each other through the
-// key-value store, which also carries the secret by which they know that who
+// key-value store, which also carries the tokens by which they know that who
 // connects is one of them. What arrives goes to the mailbox.
 class Peers {
  public:
@@ -55,9 +58,12 @@ class Peers {
   absl::Status ConnectAll(const PeersOptions& options,
                           const KeyValueStore& store);
   void Read(int process, int socket);
+  void Watch(KeyValueStore store, int process);
 
   const std::shared_ptr<Mailbox> mailbox_;
   std::vector<std::unique_ptr<Connection>> connections_;  // by process
+  std::function<absl::Status()> leave_;  // ends the watcher
+  std::thread watcher_;
 };
 
 }  // namespace xlacpu

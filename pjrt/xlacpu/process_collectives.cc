@@ -44,12 +44,13 @@ uint64_t IdentityOf(const xla::CliqueKey& key) {
 class RankCommunicator final : public xla::Communicator {
  public:
   RankCommunicator(const xla::CliqueKey& key, int rank, int process,
-                   std::shared_ptr<Mailbox> mailbox,
+                   bool bounded, std::shared_ptr<Mailbox> mailbox,
                    std::shared_ptr<Peers> peers)
       : processes_(ProcessesOf(key)),
         clique_(IdentityOf(key)),
         rank_(rank),
         process_(process),
+        bounded_(bounded),
         mailbox_(std::move(mailbox)),
         peers_(std::move(peers)) {}
 
@@ -206,7 +207,8 @@ class RankCommunicator final : public xla::Communicator {
     if (absl::Status failure = mailbox_->failure(); !failure.ok()) {
       return Future<>(failure);
     }
-    deadline_ = absl::Now() + (*cpu)->timeout();
+    deadline_ = bounded_ ? absl::Now() + (*cpu)->timeout()
+                         : absl::InfiniteFuture();
     absl::Status status = body();
     if (!status.ok()) peers_->Abandon(status);
     return Future<>(status);
@@ -339,6 +341,7 @@ class RankCommunicator final : public xla::Communicator {
   const uint64_t clique_;
   const int rank_;
   const int process_;
+  const bool bounded_;
   const std::shared_ptr<Mailbox> mailbox_;
   const std::shared_ptr<Peers> peers_;
   uint64_t sequence_ = 0;
@@ -348,10 +351,11 @@ class RankCommunicator final : public xla::Communicator {
 
 }  // namespace
 
-ProcessCollectives::ProcessCollectives(int process,
+ProcessCollectives::ProcessCollectives(int process, bool bounded,
                                        std::shared_ptr<Mailbox> mailbox,
                                        std::unique_ptr<Peers> peers)
     : process_(process),
+      bounded_(bounded),
       mailbox_(std::move(mailbox)),
       peers_(std::move(peers)) {}
 
@@ -363,8 +367,8 @@ ProcessCollectives::CreateCommunicators(const xla::CliqueKey& clique_key,
   std::vector<std::unique_ptr<xla::Communicator>> communicators;
   for (const DeviceRank& rank : ranks) {
     communicators.push_back(std::make_unique<RankCommunicator>(
-        clique_key, static_cast<int>(rank.rank.value()), process_, mailbox_,
-        peers_));
+        clique_key, static_cast<int>(rank.rank.value()), process_, bounded_,
+        mailbox_, peers_));
   }
   return communicators;
 }

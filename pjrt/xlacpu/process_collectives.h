@@ -19,7 +19,9 @@ namespace xlacpu {
 // same bits, run after run.
 class ProcessCollectives final : public xla::cpu::CpuCollectives {
  public:
-  ProcessCollectives(int process, std::shared_ptr<Mailbox> mailbox,
+  // bounded: a collective fails after the time that XLA gives it.
+  ProcessCollectives(int process, bool bounded,
+                     std::shared_ptr<Mailbox> mailbox,
                      std::unique_ptr<Peers> peers);
   // XLA keeps communicators of cliques that it has seen; it drops them here.
   ~ProcessCollectives() override { NotifyOnDestroyCallbacks(); }
@@ -32,6 +34,7 @@ class ProcessCollectives final : public xla::cpu::CpuCollectives {
 
  private:
   const int process_;
+  const bool bounded_;
   const std::shared_ptr<Mailbox> mailbox_;
   const std::shared_ptr<Peers> peers_;
 };

@@ -94,7 +94,7 @@ class CpuPlugin(DevicePlugin):
         return {"cpu_device_count": self.process_count(), "cpu_huge_pages": huge}
 
     def job_options(self, job: Job) -> Mapping[str, OptionValue]:
-        return {**super().job_options(job), "cpu_collectives_address": job.address()}
+        return {**super().job_options(job), "cpu_collectives_address": job.address(), "cpu_watched_job": True}
 
     def process_count(self) -> int:
         text = os.environ.get("CPU_NUM_DEVICES", "1")
@@ -165,11 +165,11 @@ def _package_directory(name: str, requirement: str, device: str) -> Path:
 _plugins: dict[str, DevicePlugin] = {"CPU": CpuPlugin(), "CUDA": CudaPlugin(), "TPU": TpuPlugin()}
 
 
-def register_plugin(name: str, device_plugin: DevicePlugin) -> None:
+def register_plugin(name: str, plugin: DevicePlugin) -> None:
     """Make ``PJRT_DEVICE=name`` use a plugin. Must come before the first tensor of the device."""
-    if not isinstance(device_plugin, DevicePlugin):
-        raise TypeError(f"expected a DevicePlugin, got {type(device_plugin).__name__}")
-    _plugins[name.upper()] = device_plugin
+    if not isinstance(plugin, DevicePlugin):
+        raise TypeError(f"expected a DevicePlugin, got {type(plugin).__name__}")
+    _plugins[name.upper()] = plugin
 
 
 def _entry_points() -> dict[str, importlib.metadata.EntryPoint]:

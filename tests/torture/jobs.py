@@ -60,6 +60,7 @@ try:
         print("step", step, flush=True)
 except RuntimeError as e:
     print("told", str(e).replace("\\n", " "), flush=True)
+    assert (torch.ones(2, device="xla") + 1).tolist() == [2, 2]
     sys.exit(3)
 print("finished", flush=True)
 """

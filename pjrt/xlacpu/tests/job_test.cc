@@ -2,7 +2,10 @@
 //
 // The processes are copies of this program that run one hidden case each; their
 // key-value store is a folder of files.
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <spawn.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +25,7 @@ extern char** environ;
 namespace {
 
 using harness::Buffer;
+using harness::BoolOption;
 using harness::IntOption;
 using harness::Outcome;
 namespace fs = std::filesystem;
@@ -80,10 +84,11 @@ PJRT_Client_Create_Args JobArgs(const std::vector<PJRT_NamedValue>& options) {
 
 class Member {
  public:
-  explicit Member(int node) : node_(node) {
+  explicit Member(int node, bool watched = false) : node_(node) {
     std::vector<PJRT_NamedValue> options = {
         IntOption("cpu_device_count", kLocal), IntOption("node_id", node),
-        IntOption("num_nodes", kProcesses)};
+        IntOption("num_nodes", kProcesses),
+        BoolOption("cpu_watched_job", watched)};
     auto args = JobArgs(options);
     CALL(PJRT_Client_Create, args);
     client_ = args.client;
@@ -288,13 +293,98 @@ HIDDEN_TEST(job_member) {
 // Process 1 leaves at once; process 0 is told so by the collective.
 HIDDEN_TEST(job_member_that_is_left) {
   const int node = NodeOfThisProcess();
-  Member member(node);
+  Member member(node, node == 1);
   if (node == 1) return;
   std::vector<std::vector<float>> out;
   EXPECT_ERROR(member.Run(Reduction("add", "all_reduce", "", Type(4), Type(4)),
                           Type(4), Type(4), [](int r) { return Ramp(r, 4); },
                           {4}, out),
                PJRT_Error_Code_UNAVAILABLE, "process 1 has gone");
+}
+
+// What the store has of a key, or gets later.
+std::string Await(const std::string& key) {
+  while (!fs::exists(FileOf(key))) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  std::ostringstream bytes;
+  bytes << std::ifstream(FileOf(key)).rdbuf();
+  return bytes.str();
+}
+
+void Write(const std::string& key, const std::string& value) {
+  ARGS(PJRT_KeyValuePutCallback_Args, args);
+  args.key = key.data();
+  args.key_size = key.size();
+  args.value = value.data();
+  args.value_size = value.size();
+  Put(&args);
+}
+
+// Poses as process 1: connects to process 0 and sends it some bytes.
+int Pose(const std::string& bytes) {
+  const std::string text = Await("xlacpu/address/0");  // host:port:token
+  const size_t colon = text.find(':'), last = text.rfind(':');
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(std::stoi(text.substr(colon + 1)));
+  EXPECT_EQ(inet_pton(AF_INET, text.substr(0, colon).c_str(),
+                      &address.sin_addr),
+            1);
+  std::string greeting = "XLACPUT2";
+  for (size_t i = last + 1; i < text.size(); i += 2) {
+    greeting += static_cast<char>(std::stoi(text.substr(i, 2), nullptr, 16));
+  }
+  greeting += std::string("\1\0\0\0\0\0\0\0", 8);
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address),
+            0);
+  const std::string all = bytes.empty() ? "" : greeting + bytes;
+  EXPECT_EQ(send(fd, all.data(), all.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(all.size()));
+  return fd;
+}
+
+Outcome AllReduce(const Member& member) {
+  std::vector<std::vector<float>> out;
+  return member.Run(Reduction("add", "all_reduce", "", Type(4), Type(4)),
+                    Type(4), Type(4), [](int r) { return Ramp(r, 4); }, {4},
+                    out);
+}
+
+// Strangers connect first, more of them than are waited for; then a process that
+// announces a message of 2^60 bytes.
+HIDDEN_TEST(job_member_with_a_rude_peer) {
+  if (NodeOfThisProcess() == 1) return;
+  Write("xlacpu/devices/1", std::to_string(kLocal));
+  std::thread rude([] {
+    for (int i = 0; i < 100; ++i) Pose("");
+    const int fd = Pose("?");  // a greeting, and the first byte of a header
+    std::string header(47, '\0');
+    header[38] = 16;
+    EXPECT_EQ(send(fd, header.data(), header.size(), 0), ssize_t{47});
+  });
+  Member member(0);
+  rude.join();
+  EXPECT_ERROR(AllReduce(member), PJRT_Error_Code_UNAVAILABLE,
+               "process 1 has gone: it announces 1152921504606846976 bytes");
+}
+
+// Process 1 never sends anything. The caller says that it has stopped.
+HIDDEN_TEST(job_member_that_is_watched) {
+  if (NodeOfThisProcess() == 1) return;
+  Write("xlacpu/devices/1", std::to_string(kLocal));
+  std::thread silent([] {
+    Pose("?");
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    Write("xlacpu/failure/0", "process 1 has stopped");
+  });
+  Member member(0, true);
+  for (int again = 0; again < 2; ++again) {
+    EXPECT_ERROR(AllReduce(member), PJRT_Error_Code_UNAVAILABLE,
+                 "process 1 has stopped");
+  }
+  silent.join();
 }
 
 // ----- the tests
@@ -346,6 +436,30 @@ TEST(collectives_cross_processes) { RunJob("job_member"); }
 
 TEST(a_process_that_leaves_is_an_error_for_the_others) {
   RunJob("job_member_that_is_left");
+}
+
+TEST(strangers_and_oversized_messages_harm_nobody) {
+  RunJob("job_member_with_a_rude_peer");
+}
+
+TEST(a_watched_job_ends_what_waits) { RunJob("job_member_that_is_watched"); }
+
+// The caller closes the store while process 0 waits for a connection.
+TEST(opening_ends_with_the_store) {
+  Store store;
+  setenv("XLACPU_TEST_STORE", store.path().c_str(), 1);
+  Write("xlacpu/devices/1", "1");
+  std::vector<PJRT_NamedValue> options = {IntOption("num_nodes", 2),
+                                          IntOption("node_id", 0)};
+  auto args = JobArgs(options);
+  args.kv_get_callback = [](PJRT_KeyValueGetCallback_Args* get) {
+    if (std::string(get->key, get->key_size) != "xlacpu/abort") return Get(get);
+    const std::string why = "the store was closed";
+    return (*get->callback_error)(PJRT_Error_Code_UNAVAILABLE, why.data(),
+                                  why.size());
+  };
+  EXPECT_ERROR(harness::Take(harness::api->PJRT_Client_Create(&args)),
+               PJRT_Error_Code_UNAVAILABLE, "the store was closed");
 }
 
 TEST(job_without_a_store_is_an_error) {
