@@ -76,6 +76,13 @@ def test_max_pooling_and_its_gradient(shape):
         torch.testing.assert_close(a.cpu(), b, equal_nan=True)
 
 
+def test_a_convolution_of_doubles():
+    x, weight = torch.randn(4, 16, 32, 32, dtype=torch.float64), torch.randn(16, 16, 3, 3, dtype=torch.float64)
+    y = F.conv2d(x.to("xla"), weight.to("xla"))
+    assert called(y) == {"convolution"}
+    torch.testing.assert_close(y.cpu(), F.conv2d(x, weight))
+
+
 def test_what_is_small_stays_with_xla():
     y = F.conv2d(torch.randn(1, 1, 8, 8, device="xla"), torch.randn(2, 1, 3, 3, device="xla"))
     assert called(y) == set()

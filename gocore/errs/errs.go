@@ -27,13 +27,14 @@ const (
 	NotImpl
 	Interrupt // KeyboardInterrupt is pending
 	Busy      // the call has done nothing and is to be repeated, when the caller has looked for signals
+	LinAlg    // torch's own class
 )
 
 // names are their classes in Python, and the tags under which a kind travels in a string-only interface; see Tagged.
 var names = [...]string{0: "RuntimeError", Runtime: "RuntimeError", Type: "TypeError", Value: "ValueError", Index: "IndexError",
 	NotLower: "NotLoweredError", Xla: "XlaError", OOM: "OutOfMemoryError", Compile: "CompileError",
 	Donated: "DonatedBufferError", Forked: "ForkedProcessError", Memory: "MemoryError",
-	NotImpl: "NotImplementedError", Interrupt: "KeyboardInterrupt", Busy: "BlockingIOError"}
+	NotImpl: "NotImplementedError", Interrupt: "KeyboardInterrupt", Busy: "BlockingIOError", LinAlg: "LinAlgError"}
 
 // Classes are the names of the Python classes by kind. One that is not of the standard library is in
 // torch_go_xla.

@@ -17,7 +17,7 @@ type Kernel struct {
 	Op string
 	// Out is the op's overload that writes into given memory; "" where torch has none that saves a copy.
 	Out string
-	// When tells where torch's kernel is the faster one; nil for everywhere. What it rests on is in docs/op_kernels.md.
+	// When tells where torch's kernel is the faster one; nil for everywhere. See kernels.go.
 	When func(l *Lowering) bool
 	// Asked tells which of the results are computed; nil for all. The others have no elements.
 	Asked func(l *Lowering) []bool

@@ -5,6 +5,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
+	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
 
 // luRows factor matrices as P L U with row interchanges, and take the factors apart. Pivots count from
@@ -81,7 +82,7 @@ var luRows = []Row{
 				l.Return(l.B.Broadcast(one(l.B, l.Out(0).DType), l.Out(0).Dims), l.omitted(1), l.omitted(2))
 				return
 			}
-			lu, pivots, _ := luFactor(l.B, l.stack(0))
+			lu, pivots := l.luFactors()
 			factors := l.B.Concatenate(1, interchangeSigns(l.B, pivots, lu.DType()), diagonal(l.B, lu))
 			l.Return(l.finish(0, l.B.ReduceProd(factors, []int64{1})), l.finish(1, lu), l.finish(2, pivots))
 		}},
@@ -105,7 +106,7 @@ var luRows = []Row{
 				return
 			}
 			b := l.B
-			lu, pivots, _ := luFactor(b, l.stack(0))
+			lu, pivots := l.luFactors()
 			pivot := diagonal(b, lu)
 			signs := b.Concatenate(1, interchangeSigns(b, pivots, lu.DType()), b.Sign(pivot))
 			l.Return(l.finish(0, b.ReduceProd(signs, []int64{1})))
@@ -240,6 +241,21 @@ func lowerUnpack(l *Lowering) {
 		}
 	}
 	l.Return(l.finish(0, p), l.finish(1, lower), l.finish(2, upper))
+}
+
+// luFactors are the factors and pivots of argument 0, by torch's kernel where it may be called. The kernel of a determinant
+// factors the transpose of some matrices, for its derivative; here the caller has done that (_backend/composed/linalg.py).
+func (l *Lowering) luFactors() (lu, pivots value) {
+	a := l.stack(0)
+	if l.TorchKernels && a.Dim(1) >= 64 {
+		words := []int64{wire.Tag(wire.KTensor, 0), wire.Tag(wire.KConst, 0), 1, wire.Tag(wire.KConst, 0), 0}
+		n := a.Dim(1)
+		got := l.torchOp("linalg_lu_factor_ex", words, []value{a},
+			[]*shape.Shape{a.Shape(), shape.Make(dtype.I32, a.Dim(0), n), shape.Make(dtype.I32, a.Dim(0))}, nil)
+		return got[0], got[1]
+	}
+	lu, pivots, _ = luFactor(l.B, a)
+	return lu, pivots
 }
 
 // interchangeSigns is −1 for each step that has exchanged rows, else 1, in type d.

@@ -96,13 +96,38 @@ func (l *Lowering) product(x, y value) value {
 		LhsContract: []int64{n - 1}, RhsContract: []int64{max(m-2, 0)}})
 }
 
+// transposeOp is the step of a view that permutes dimensions.
+var transposeOp ir.Op
+
+func init() { transposeOp, _ = Lookup("xla::transpose") }
+
+// productOf is the product of Tensor arguments x and y. A single row by a transposed matrix is the matrix by a vector:
+// for the other order XLA:CPU copies the whole matrix at every call.
+func (l *Lowering) productOf(x, y int) value {
+	s, n := l.Shape(x), l.Graph.At(l.ID(y))
+	if s.Rank() != 2 || s.Dims[0] != 1 || n.Op != transposeOp || n.Shape.Rank() != 2 {
+		return l.product(l.In(x), l.In(y))
+	}
+	weight := l.Src.Value(l.Graph.In(l.ID(y))[0])
+	if weight == l.In(y) { // the identity permutation
+		return l.product(l.In(x), l.In(y))
+	}
+	return l.B.Reshape(l.product(weight, l.B.Reshape(l.In(x), s.Dims[1:])), []int64{1, weight.Dim(0)})
+}
+
 func lowerProduct(l *Lowering, x, y int) {
 	a, c := l.In(x), l.In(y)
 	s, n := batches(l.B, a)
 	if t, m := batches(l.B, c); n > 1 && n == m && slices.Equal(s.Dims()[:n], t.Dims()[:n]) {
 		a, c = s, t
 	}
-	l.Return(l.B.Reshape(l.Convert(l.product(a, c), l.Out(0).DType), l.Out(0).Dims))
+	p := value{}
+	if a.Rank() == 2 {
+		p = l.productOf(x, y)
+	} else {
+		p = l.product(a, c)
+	}
+	l.Return(l.B.Reshape(l.Convert(p, l.Out(0).DType), l.Out(0).Dims))
 }
 
 // batches is x before its first dimension was made of several, and their number; x and 1 if it was not. The
@@ -117,7 +142,7 @@ func batches(b *stablehlo.Builder, x value) (value, int) {
 }
 
 func lowerAddProduct(l *Lowering, beta, alpha int) {
-	l.addScaled(l.product(l.In(1), l.In(2)), beta, alpha)
+	l.addScaled(l.productOf(1, 2), beta, alpha)
 }
 
 // addScaled returns beta · self + alpha · p, self being argument 0.
@@ -159,7 +184,7 @@ func lowerAddR(l *Lowering) {
 // lowerAddMMActivation is relu, or the exact gelu, of addmm.
 func lowerAddMMActivation(l *Lowering) {
 	b := l.B
-	x := l.affine(l.product(l.In(1), l.In(2)), 3, 4)
+	x := l.affine(l.productOf(1, 2), 3, 4)
 	if l.Bool(5) {
 		half := b.Multiply(x, b.ConstLike(x, 0.5))
 		x = b.Multiply(half, b.Add(b.ConstLike(x, 1), b.Erf(b.Multiply(x, b.ConstLike(x, math.Sqrt2/2)))))

@@ -10,7 +10,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 )
 
-// sortRows order elements and search among ordered ones. NaN is larger than any number; sorts are stable,
+// sortRows order elements and search among ordered ones. NaN is larger than any number; these lowerings are stable,
 // asked or not.
 var sortRows = join(orderedRows, searchRows, histogramRows)
 

@@ -2,7 +2,7 @@
 #ifndef TGX_VOCABULARY_H
 #define TGX_VOCABULARY_H
 
-#define TGX_VOCABULARY "ad6a60260a97b804"
+#define TGX_VOCABULARY "0dfc136de25b5ba7"
 
 /* Kind says what an encoded argument is. */
 enum {
@@ -130,6 +130,7 @@ enum {
   TGX_NOT_IMPLEMENTED_ERROR = 12,
   TGX_KEYBOARD_INTERRUPT = 13,
   TGX_BLOCKING_I_O_ERROR = 14,
+  TGX_LIN_ALG_ERROR = 15,
 };
 
 /* Element types: X(name, number of the c10::ScalarType, bytes, code of DLPack). */

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -262,7 +263,19 @@ func (d *Device) explain(err error, doing string, args ...any) error {
 		}
 		return errs.Wrap(errs.OOM, err, "%s", msg)
 	}
-	return errs.Wrap(errs.Xla, err, "%s: %v", what, err)
+	return errs.Wrap(kindOf(pe), err, "%s: %v", what, err)
+}
+
+// kindOf is the kind of a plugin's error. LAPACK's iterations that do not converge are told by torch's text, as a plugin
+// passes nothing else on.
+func kindOf(pe *pjrt.Error) errs.Kind {
+	switch {
+	case pe.Code == pjrt.ResourceExhausted:
+		return errs.OOM
+	case strings.Contains(pe.Msg, "The algorithm failed to converge"):
+		return errs.LinAlg
+	}
+	return errs.Xla
 }
 
 // translate gives a plugin's error a kind.
@@ -271,8 +284,8 @@ func translate(err error) error {
 		return nil
 	}
 	var pe *pjrt.Error
-	if errors.As(err, &pe) && pe.Code == pjrt.ResourceExhausted {
-		return errs.Wrap(errs.OOM, err, "")
+	if errors.As(err, &pe) {
+		return errs.Wrap(kindOf(pe), err, "")
 	}
 	return errs.Wrap(errs.Xla, err, "")
 }

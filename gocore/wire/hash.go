@@ -3,4 +3,4 @@
 package wire
 
 // Hash names the state of the vocabulary.
-const Hash = "ad6a60260a97b804"
+const Hash = "0dfc136de25b5ba7"

@@ -24,8 +24,9 @@ from . import _job, _vocabulary, plugins
 from ._backend.core import TORCH_LIBRARY
 from ._backend.errors import BY_KIND, ForkedProcessError
 from ._go import _goxla as _raw  # type: ignore[attr-defined]
+from ._vocabulary import ERROR_CLASSES
 
-_CLASSES: dict[str, type[BaseException]] = {c.__name__: c for c in BY_KIND}
+_CLASSES: dict[str, type[BaseException]] = dict(zip(ERROR_CLASSES, BY_KIND, strict=True))
 
 # How long a wait stays in the core before Python looks for signals, in ms.
 _SLICE = 50

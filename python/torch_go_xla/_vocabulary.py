@@ -6,7 +6,7 @@ Generated from gocore/wire, gocore/dtype and gocore/errs by `go generate ./gocor
 from __future__ import annotations
 
 # State of the vocabulary; the library must have the same.
-HASH = "ad6a60260a97b804"
+HASH = "0dfc136de25b5ba7"
 
 # Disposition is what becomes of a result.
 NEW = 0
@@ -59,6 +59,7 @@ ERROR_CLASSES = (
     "NotImplementedError",
     "KeyboardInterrupt",
     "BlockingIOError",
+    "LinAlgError",
 )
 
 # Numbers of c10::ScalarType, by the names of the torch module, of the types that the device has tensors of.

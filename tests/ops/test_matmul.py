@@ -160,3 +160,16 @@ def test_products_of_groups(name: str) -> None:
     if ends is not None:
         with pytest.raises(RuntimeError, match="Have to provide offsets"):
             torch.nn.functional.grouped_mm(x.to("xla"), y.to("xla"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.complex64], ids=str)
+def test_one_row_by_a_transposed_matrix(dtype):
+    """It is lowered as the matrix by a vector; a square one tells a transpose from none."""
+    for shape in ((33, 40), (40, 40)):
+        x = torch.randn(1, 40).to(dtype)
+        weight, bias = torch.randn(shape).to(dtype), torch.randn(shape[0]).to(dtype)
+        for f in (lambda x, w, b: x @ w.mT, lambda x, w, b: torch.addmm(b, x, w.mT), F.linear):
+            got = f(*(t.to("xla") for t in (x, weight, bias)))
+            torch.testing.assert_close(got.cpu(), f(x, weight, bias), rtol=2e-2, atol=1e-3)
+    square = weight.to("xla")
+    torch.testing.assert_close((x.to("xla") @ square).cpu(), x @ weight, rtol=2e-2, atol=1e-3)

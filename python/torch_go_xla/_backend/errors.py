@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import builtins
 
+from torch.linalg import LinAlgError as LinAlgError
+
 from .._vocabulary import ERROR_CLASSES
 
 
