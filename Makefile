@@ -16,6 +16,8 @@ TORCH_XLA ?= ../xla
 SAVE_KILLS ?= 200
 PROGRAMS ?= 20000
 THREAD_SECONDS ?= 60
+# The minor releases of torch that the package supports and that an index has; pyproject.toml names the first.
+TORCHES ?= 2.14 2.15
 TORTURE_MINUTES ?= 30
 TORTURE_SEED ?= 0
 CGO_PACKAGES ?= ./pjrt/... ./gocore/runtime/...
@@ -32,7 +34,7 @@ DEPENDS := pyproject.toml setup.py pjrt/xlacpu/pyproject.toml
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test check conformance models build install wheels try-wheels release lint clients plugins race asan cgocheck golden fuzz crash metamorphic threads torture bench bench-quick bench-save soak clean distclean upstream-aliases upstream-spmd upstream-jobs dtensor-ops
+.PHONY: help demo test check conformance models build install wheels try-wheels release lint clients plugins race seams asan cgocheck golden fuzz crash metamorphic threads torture bench bench-quick bench-save soak clean distclean upstream-aliases upstream-spmd upstream-jobs dtensor-ops
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -125,6 +127,13 @@ threads: $(VENV)/.installed-test build ## eight threads that trace, sync and sav
 torture: $(VENV)/.installed-test build ## seeded attacks for TORTURE_MINUTES, by TORTURE_SEED; its figures are those of docs/reliability.md
 	$(PY) -m tests.torture --minutes $(TORTURE_MINUTES) --seed $(TORTURE_SEED)
 
+seams: $(VENV)/.installed-test build ## what the package replaces in torch, against each supported torch in an environment of its own
+	for version in $(TORCHES); do \
+	   place=$(VENV)-torch-$$version && { test -x $$place/bin/python || $(PYTHON) -m venv $$place; } && \
+	   $$place/bin/python -m pip install -q "torch==$$version.*" numpy pytest && \
+	   PYTHONPATH=python $$place/bin/python -m pytest -q tests/test_seams.py || exit 1; \
+	 done
+
 upstream-aliases: $(VENV)/.installed-test build ## torch_xla's own tests of aliases, in-place writes and saving; TORCH_XLA as below
 	$(PY) tests/upstream/aliases.py $(TORCH_XLA)
 
@@ -160,7 +169,7 @@ clean: ## remove what builds wrote; Go's own cache stays
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
 
 distclean: clean ## remove the virtual environments too
-	rm -rf .venv .venv-clients .venv-plugins
+	rm -rf .venv .venv-clients .venv-plugins .venv-torch-*
 
 # ---- the virtual environment ----
 

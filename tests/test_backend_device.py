@@ -364,12 +364,12 @@ def test_generators_end():
     from torch_go_xla._backend import generator
 
     gc.collect()
-    kept = len(generator._numbers)
+    kept = len(generator.NUMBERS)
     made = [torch.Generator("xla") for _ in range(5)]
-    assert len(generator._numbers) == kept + 5
+    assert len(generator.NUMBERS) == kept + 5
     del made
     gc.collect()
-    assert len(generator._numbers) == kept
+    assert len(generator.NUMBERS) == kept
 
 
 def test_checkpointing_restores_the_generator():
@@ -442,15 +442,21 @@ def test_backward_in_a_thread():
     assert sorted(results) == [[i, i] for i in range(4)]
 
 
-def test_threads_may_override_run():
-    class Mine(threading.Thread):
-        def run(self):
-            self.multithreaded = torch.autograd.is_multithreading_enabled()
+def test_a_backward_pass_runs_in_the_thread_that_calls_it():
+    """Also where that thread has recorded nothing; a thread starts as in any other process."""
+    x = torch.ones(3, device="xla", requires_grad=True)
+    y, g, ran = x * 2, torch.ones(3, device="xla"), []
+    y.register_hook(lambda grad: ran.append(threading.get_ident()))
 
-    thread = Mine()
+    def work():
+        y.backward(g)
+        ran.append(threading.get_ident())
+
+    thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert thread.multithreaded is False and "run" not in vars(thread)
+    assert len(ran) == 2 and ran[0] == ran[1] != threading.get_ident() and x.grad.tolist() == [2, 2, 2]
+    assert torch.autograd.is_multithreading_enabled() and threading.Thread.start.__module__ == "threading"
 
 
 def test_threads_record_at_the_same_time():
@@ -628,7 +634,7 @@ class _Refuses(torch.autograd.Function):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("threads", [False, True])
-def test_exceptions_in_a_backward_pass(threads):
+def test_exceptions_in_a_backward_pass(threads, monkeypatch):
     """torch unwinds through the device guard with the exception pending; nothing is lost, and nothing dies."""
 
     class Mine(Exception):
@@ -641,6 +647,7 @@ def test_exceptions_in_a_backward_pass(threads):
         alive.append(weakref.ref(error))
         raise error
 
+    monkeypatch.setattr(torch.autograd.Variable, "_execution_engine", torch._C._ImperativeEngine())  # not the seam's
     with torch.autograd.set_multithreading_enabled(threads):
         x = torch.ones(3, device="xla", requires_grad=True)
         y = x * 2

@@ -57,6 +57,7 @@ var Table = []Var{
 	{"TORCH_GO_XLA_TORCH_KERNELS", Bool, "1", "on the CPU device, convolutions and max pooling run torch's own kernels inside the compiled program"},
 	{"TORCH_GO_XLA_JOB_TIMEOUT", Int, "600", "seconds that a process waits for another one of its job that has stopped or does not come; 0: without end"},
 	{"TORCH_GO_XLA_HUGE_PAGES", Bool, "1", "the CPU plugin keeps large arrays in huge pages"},
+	{"TORCH_GO_XLA_SEAMS", Text, "", "the seams of torch that are left out, `-name,-name`, read at the import; `python -m torch_go_xla.debug.seams` lists them"},
 }
 
 var state struct {

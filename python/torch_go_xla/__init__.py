@@ -19,13 +19,13 @@ from typing import Any
 
 import torch
 
-from . import _backend, _dynamo
+from . import _backend, _seams
 from ._core import core as _native
 from ._version import __version__
 
 _backend.install(_native)
 _native.fast.set_open(_native.open)
-_dynamo.install()
+_seams.apply("import")
 
 from . import _XLAC, _step  # noqa: E402 (need the device installed)
 from ._backend.errors import (  # noqa: E402
@@ -42,10 +42,8 @@ from ._lazy import submodules  # noqa: E402
 
 if torch.distributed.is_available():
     from .distributed import xla_backend
-    from .distributed.tensor import _mesh
 
-    _mesh.install()
-    xla_backend.install()
+    xla_backend.register()
 
 __all__ = [
     "_XLAC",

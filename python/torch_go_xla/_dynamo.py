@@ -7,24 +7,13 @@ into the input's buffer.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
-from types import ModuleType
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
 from ._backend.recorded import Recorded
-
-
-def install() -> None:
-    """Take the place of torch's own backend of this name, which wants torch_xla, without loading Dynamo."""
-    name = "torch._dynamo.backends.torchxla"
-    if name in sys.modules:
-        sys.modules["torch._dynamo.backends.registry"]._COMPILER_FNS["openxla"] = openxla
-    else:
-        sys.modules[name] = ModuleType(name, "openxla is torch_go_xla's, which an entry point names.")
 
 
 def _compiler(graph: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:

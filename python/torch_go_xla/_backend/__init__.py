@@ -18,8 +18,6 @@ from . import (
     composed,  # noqa: F401 (its modules add their kernels)
     core,
     device,
-    dlpack,
-    generator,
     memory,
     mixed,
     optim,
@@ -69,11 +67,7 @@ def install(implementation: Core) -> None:
         raise ImportError(f"torch {torch.__version__}: {e}. {device.WORKS_WITH}") from None
     device.claim_device()
     register.register(native().op_table())
-    storage.install()
-    dlpack.install()
-    optim.install()
-    generator.install()
+    storage.register()
+    optim.register()
     sharing.install()
-    device.add_methods()
-    device.adjust_torch()
     _installed = True

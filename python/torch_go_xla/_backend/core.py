@@ -16,6 +16,10 @@ class Core(Protocol):
 
     fast: Any  # the module _goxlafast
 
+    @property
+    def opened(self) -> bool:
+        """Whether the device is open."""
+
     def op_table(self) -> Sequence[tuple[str, str]]:
         """Name and schema of every row, in the order of their numbers."""
 

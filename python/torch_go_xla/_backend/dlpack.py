@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch.utils.dlpack import DLDeviceType
 
-from .core import device_index, is_xla, native, scalar_type
+from .core import device_index, native, scalar_type
 from .snapshot import settled
 from .transfer import move, new_tensor
 
-_CPU = (DLDeviceType.kDLCPU, 0)
+CPU = (DLDeviceType.kDLCPU, 0)
 
 
 def shared(tensor: torch.Tensor) -> torch.Tensor:
@@ -40,13 +40,13 @@ def shared(tensor: torch.Tensor) -> torch.Tensor:
     return flat.set_(host.untyped_storage(), plain.storage_offset(), plain.size(), plain.stride())
 
 
-def _export(tensor: torch.Tensor, max_version: Any, dl_device: Any, copy: bool | None) -> Any:
+def export(tensor: torch.Tensor, max_version: Any, dl_device: Any, copy: bool | None) -> Any:
     """Return a capsule as ``Tensor.__dlpack__`` does; it is read-only if the consumer's version can say so."""
     if tensor.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     if tensor.is_conj() or tensor.is_neg():
         raise BufferError("Can't export tensors with the conjugate or the negative bit set")
-    if dl_device is not None and tuple(dl_device) != _CPU:
+    if dl_device is not None and tuple(dl_device) != CPU:
         raise BufferError(f"an xla tensor is exported to the CPU, not to DLPack device {tuple(dl_device)}")
     host = tensor.cpu() if copy else shared(tensor)
     versioned = max_version is not None and max_version[0] >= 1
@@ -70,44 +70,3 @@ def borrowed(host: torch.Tensor, device: Any, copy: bool | None = None) -> torch
     if copy is False and dense.numel() and shared(to).data_ptr() != dense.data_ptr():
         raise BufferError(f"{to.device} cannot use the memory at {dense.data_ptr():#x} where it is; allow a copy")
     return to.as_strided(host.size(), host.stride(), host.storage_offset()) if spread else to
-
-
-def install() -> None:
-    """Have torch's ways to and from DLPack know xla tensors."""
-    tensor: Any = torch.Tensor
-    dlpack, device, capsule = tensor.__dlpack__, tensor.__dlpack_device__, torch._C._to_dlpack
-    given = torch.utils.dlpack.from_dlpack
-
-    def __dlpack__(
-        self: torch.Tensor,
-        *,
-        stream: Any = -1,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[Any, int] | None = None,
-        copy: bool | None = None,
-        **options: Any,
-    ) -> Any:
-        if is_xla(self):
-            return _export(self, max_version, dl_device, copy)
-        return dlpack(self, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy, **options)
-
-    def __dlpack_device__(self: torch.Tensor) -> tuple[Any, int]:
-        return _CPU if is_xla(self) else device(self)
-
-    def to_dlpack(tensor: torch.Tensor) -> Any:
-        return _export(tensor, None, None, None) if is_xla(tensor) else capsule(tensor)
-
-    def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> torch.Tensor:
-        if device is None or torch.device(device).type != "xla":
-            return given(ext_tensor, device=device, copy=copy)
-        # A CPU tensor that DLPack takes is taken by its storage, which is aligned where a slice may not be.
-        x = ext_tensor
-        whole = isinstance(x, torch.Tensor) and x.device.type == "cpu" and not (x.requires_grad or x.is_conj())
-        return borrowed(x if whole and not x.is_neg() else given(x), device, copy)
-
-    __dlpack__.__doc__, __dlpack_device__.__doc__, to_dlpack.__doc__ = dlpack.__doc__, device.__doc__, capsule.__doc__
-    from_dlpack.__doc__ = given.__doc__
-    tensor.__dlpack__, tensor.__dlpack_device__ = __dlpack__, __dlpack_device__
-    library: Any = torch
-    library.utils.dlpack.to_dlpack = library.to_dlpack = to_dlpack
-    library.utils.dlpack.from_dlpack = library.from_dlpack = from_dlpack

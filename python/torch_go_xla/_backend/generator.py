@@ -10,11 +10,11 @@ import torch
 
 from .core import device_index, native
 
-_numbers: dict[int, int] = {}  # address of torch's generator -> number of the core's
+NUMBERS: dict[int, int] = {}  # address of torch's generator -> number of the core's
 
 
 def _drop(address: int, number: int) -> None:
-    del _numbers[address]
+    del NUMBERS[address]
     native().drop_generator(number)
 
 
@@ -33,7 +33,7 @@ class Generator(torch.Generator):
         self = super().__new__(cls)
         self._number, self._device = number, torch.device("xla", index)
         address = self._cdata  # type: ignore[attr-defined]
-        _numbers[address] = number
+        NUMBERS[address] = number
         weakref.finalize(self, _drop, address, number).atexit = False
         return self.manual_seed(self.initial_seed())
 
@@ -88,13 +88,8 @@ class Generator(torch.Generator):
         self.set_state(state[2])
 
 
-def _make(device: Any = None) -> Any:
+def make(device: Any = None) -> Any:
     """Return a generator of the device, NotImplemented for another device."""
     if device is None or torch.device(device).type != "xla":
         return NotImplemented
     return Generator(device)
-
-
-def install() -> None:
-    """Let torch.Generator make them."""
-    native().fast.set_generators(torch.Generator, _make, _numbers)

@@ -29,6 +29,6 @@ def _begin(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
                     state["momentum_buffer"] = torch.zeros_like(p.grad)
 
 
-def install() -> None:
+def register() -> None:
     """Watch the first step of every optimizer."""
     register_optimizer_step_pre_hook(_begin)

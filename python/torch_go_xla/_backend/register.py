@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from .._vocabulary import LAZY_CONJ, LAZY_NEG
-from . import autocast, fallback, foreach, memory, meta, plan, shortcuts
+from . import autocast, fallback, foreach, memory, meta, plan
 from .core import native
 from .errors import NotLoweredError
 from .kernels import AROUND_ROWS, DIFFERENTIABLE, HIGHER_ORDER, KERNELS, Kernel
@@ -30,6 +30,8 @@ _ABSENT = {"Sparse": "sparse", "SparseCsr": "sparse", "NestedTensor": "nested", 
 
 # Libraries unregister when they die.
 _libraries: list[Any] = []
+
+_kernels: dict[str, Any] = {}
 
 
 class SchemaMismatch(RuntimeError):
@@ -152,6 +154,11 @@ def make_kernels(table: Sequence[tuple[str, str]]) -> dict[str, Any]:
     return kernels
 
 
+def kernels() -> dict[str, Any]:
+    """Return the kernels that are registered for the device, by overload."""
+    return _kernels
+
+
 def _batch_norm(kernels: dict[str, Any]) -> None:
     """Lead native_batch_norm, which updates its running statistics without saying so, to the ops that say it."""
     ops = [kernels.get(f"_native_batch_norm_legit{form}") for form in ("", ".no_stats", "_no_training")]
@@ -189,7 +196,7 @@ def _counted(kernel: Any) -> Any:
 
 
 def register(table: Sequence[tuple[str, str]]) -> None:
-    """Register all kernels, the fallback, autocast and the shortcuts."""
+    """Register all kernels, the fallback and autocast."""
     kernels = make_kernels(table)
     _batch_norm(kernels)
     _conjugate(kernels)
@@ -213,7 +220,7 @@ def register(table: Sequence[tuple[str, str]]) -> None:
             # Library.impl in three lines: thousands of calls, and what else it does is for other keys.
             aten.m.impl(key, dispatch_key, _counted(kernel), False)
     _register_higher_order()
-    shortcuts.install(kernels)
+    _kernels.update(kernels)
     own = library(OWN, "DEF")
     _libraries.append(own)
     for base, schema, kernel in make_own(table):

@@ -93,11 +93,11 @@ def _setup(fast: Any) -> bool:
     )
 
 
-def install(kernels: Mapping[str, Any]) -> None:
-    """Install the shortcuts to these kernels, by overload."""
+def install(kernels: Mapping[str, Any]) -> bool:
+    """Install the shortcuts to these kernels, by overload; return whether this torch has a place for them."""
     fast = native().fast
     if not _setup(fast):
-        return
+        return False
     methods = vars(torch._C.TensorBase)
     fast.add_shortcut(methods["item"], fast.item, None, 1, -1)
     fast.add_shortcut(methods["to"], fast.to, None, 2, -1)
@@ -105,3 +105,4 @@ def install(kernels: Mapping[str, Any]) -> None:
         kernel, number_kernel = kernels.get(overload), kernels.get(for_number or "")
         if kernel is not None:
             fast.add_shortcut(target, kernel, number_kernel, operands, rank)
+    return True

@@ -6,7 +6,6 @@ Torch's own ways to make or resize a storage need an allocator written in C++, a
 from __future__ import annotations
 
 import contextlib
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
@@ -14,9 +13,7 @@ from typing import Any
 import torch
 
 from .core import device_index, native, scalar_type
-from .snapshot import Fetch, settled, snapshot
-
-_base: Any = torch._C.StorageBase
+from .snapshot import Fetch, snapshot
 
 
 def new_storage(nbytes: int, device: Any) -> torch.UntypedStorage:
@@ -40,51 +37,8 @@ def resize_storage(storage: torch.UntypedStorage, nbytes: int) -> None:
         raise
 
 
-def find_storage_size() -> None:
-    """Find out where this torch keeps the size of a storage; without that, storages keep theirs."""
-    a, b = (torch.empty(n, dtype=torch.uint8).untyped_storage() for n in (100003, 200017))
-    native().fast.probe_storage(a._cdata, a.nbytes(), b._cdata, b.nbytes())
-
-
 def _as_bytes(storage: torch.UntypedStorage) -> torch.Tensor:
     return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
-
-
-def _is_xla(device: Any) -> bool:
-    return device is not None and not isinstance(device, int) and torch.device(device).type == "xla"
-
-
-def _patch_untyped_storage() -> None:
-    storage: Any = torch.UntypedStorage
-    resize, cpu = storage.resize_, storage.cpu
-
-    def __new__(cls: type, *args: Any, device: Any = None, **kwargs: Any) -> Any:
-        if device is None:
-            return _base.__new__(cls, *args, **kwargs)
-        if not _is_xla(device):
-            return _base.__new__(cls, *args, device=device, **kwargs)
-        if not args or isinstance(args[0], int):
-            return new_storage(args[0] if args else 0, device)
-        values = torch.tensor(list(args[0]), dtype=torch.uint8)
-        return values.to(device).untyped_storage()
-
-    def resize_(self: torch.UntypedStorage, size: int) -> torch.UntypedStorage:
-        """Give the storage another size in bytes."""
-        if self.device.type != "xla":
-            return resize(self, size)  # type: ignore[no-any-return]
-        resize_storage(self, size)
-        return self
-
-    def to_cpu(self: torch.UntypedStorage) -> torch.UntypedStorage:
-        """Return a copy of the storage on the CPU."""
-        saving = _portable.get()
-        if saving is None or self.device.type != "xla":
-            return cpu(self)  # type: ignore[no-any-return]
-        return saving.bytes_of(self)
-
-    storage.__new__ = __new__
-    storage.resize_ = resize_
-    storage.cpu = to_cpu
 
 
 # ---- saving and loading ----
@@ -136,6 +90,12 @@ def is_saved_as_cpu() -> bool:
     return _portable.get() is not None
 
 
+def saved_bytes(storage: torch.UntypedStorage) -> torch.UntypedStorage | None:
+    """Return an xla storage as it is saved within `saved_as_cpu`, to be read only; None outside of it."""
+    saving = _portable.get()
+    return None if saving is None else saving.bytes_of(storage)
+
+
 def _location_tag(storage: Any) -> str | None:
     if storage.device.type != "xla":
         return None
@@ -163,36 +123,7 @@ def _restore(storage: Any, location: str) -> torch.UntypedStorage | None:
     return _as_bytes(source).to(torch.device("xla", index)).untyped_storage()
 
 
-def _reduce_by_storage(self: torch.Tensor) -> tuple[Any, ...]:
-    """Pickle a tensor as torch does for the CPU: by its storage, so that aliases in a file stay aliases."""
-    library: Any = torch
-    library.utils.hooks.warn_if_has_hooks(self)
-    storage: Any = self.untyped_storage()
-    rebuild: Any = library._utils._rebuild_tensor_v3
-    last: tuple[Any, ...] = (self.dtype,)
-    if self.dtype not in library.storage._new_dtypes():  # those have no typed storage
-        rebuild, last = library._utils._rebuild_tensor_v2, ()
-        storage = library.storage.TypedStorage(wrap_storage=storage, dtype=self.dtype, _internal=True)
-    bits = library._utils.get_tensor_metadata(self)
-    where = (self.storage_offset(), tuple(self.size()), self.stride())
-    return rebuild, (storage, *where, self.requires_grad, OrderedDict(), *last, *((bits,) if bits else ()))
-
-
-def _patch_pickling() -> None:
-    original = torch.Tensor._reduce_ex_internal
-
-    def _reduce_ex_internal(self: torch.Tensor, proto: int) -> Any:
-        if self.device.type != "xla" or torch.serialization._serialization_tls.skip_data:
-            return original(self, proto)  # type: ignore[no-untyped-call]
-        return _reduce_by_storage(settled(self) if torch._is_functional_tensor(self) else self)
-
-    torch.Tensor._reduce_ex_internal = _reduce_ex_internal  # type: ignore[method-assign]
-
-
-def install() -> None:
-    """Make storages of the device work as others do."""
-    find_storage_size()
-    _patch_untyped_storage()
-    _patch_pickling()
+def register() -> None:
+    """Have torch save storages of the device and load them."""
     # Below 10, the priority of the CPU's entry.
     torch.serialization.register_package(5, _location_tag, _restore)

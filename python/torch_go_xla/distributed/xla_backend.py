@@ -314,7 +314,7 @@ def _meet(
         yield HashStore(), 0, 1
 
 
-def install() -> None:
+def register() -> None:
     """Register the backend and the way to find the other processes."""
     dist.Backend.register_backend("xla", _create, extended_api=True, devices=["xla"])
     register_rendezvous_handler("xla", _meet)  # type: ignore[no-untyped-call]

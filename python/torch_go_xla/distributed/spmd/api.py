@@ -11,7 +11,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor.placement_types import Placement
 
 from ... import runtime
-from ..tensor._hooks import xla_distribute_module, xla_distribute_tensor
+from ..tensor._distribute import xla_distribute_module, xla_distribute_tensor
 from .mesh import Mesh, PartitionSpec
 from .xla_sharded_tensor import partition_spec_of
 

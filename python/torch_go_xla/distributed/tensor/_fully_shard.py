@@ -8,14 +8,12 @@ when to gather again is left to XLA.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
-from torch.distributed.fsdp._fully_shard import _fully_shard as _api
 from torch.distributed.fsdp._fully_shard._fsdp_api import MixedPrecisionPolicy, OffloadPolicy
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
@@ -23,10 +21,17 @@ from ._mesh import XlaDeviceMesh
 
 
 @dataclass
-class _MeshInfo:
+class MeshInfo:
     """The mesh, in the place of torch's description, which has process groups."""
 
     mesh: XlaDeviceMesh
+
+
+def mesh_info(mesh: XlaDeviceMesh, dp_mesh_dims: Any) -> MeshInfo:
+    """Return what stands for a mesh of devices."""
+    if dp_mesh_dims is not None:
+        raise NotImplementedError("fully_shard on a mesh of devices takes the mesh to shard over: no dp_mesh_dims")
+    return MeshInfo(mesh)
 
 
 class _Group:
@@ -66,7 +71,7 @@ class _Group:
             part._parameters[name] = p
 
 
-def _init_group(
+def init_group(
     params: list[nn.Parameter],
     modules: tuple[nn.Module, ...],
     mesh: XlaDeviceMesh,
@@ -94,38 +99,3 @@ def _init_group(
     group.shard(place)
     modules[0].register_forward_pre_hook(group.unshard)
     modules[0].register_forward_hook(group.reshard, always_call=True)
-
-
-@functools.cache
-def install() -> None:
-    """Put ours in the place of torch's, for xla meshes."""
-    api: Any = _api
-    their_info, their_group = api._get_mesh_info, api._init_param_group
-
-    @functools.wraps(their_info)
-    def mesh_info(mesh: Any, dp_mesh_dims: Any = None) -> Any:
-        if not isinstance(mesh, XlaDeviceMesh):
-            return their_info(mesh, dp_mesh_dims)
-        if dp_mesh_dims is not None:
-            raise NotImplementedError("fully_shard on a mesh of devices takes the mesh to shard over: no dp_mesh_dims")
-        return _MeshInfo(mesh)
-
-    @functools.wraps(their_group)
-    def init_group(
-        state: Any,
-        params: Any,
-        modules: Any,
-        mesh_info: Any,
-        post_forward: Any,
-        device: Any,
-        place: Any,
-        mp_policy: Any,
-        offload: Any,
-        **options: Any,
-    ) -> None:
-        if isinstance(mesh_info, _MeshInfo):
-            _init_group(params, modules, mesh_info.mesh, place, mp_policy, offload)
-        else:
-            their_group(state, params, modules, mesh_info, post_forward, device, place, mp_policy, offload, **options)
-
-    api._get_mesh_info, api._init_param_group = mesh_info, init_group

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from types import FunctionType
-from typing import Any, TypeVar, cast
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import Any
 
 import torch
 from torch.distributed.device_mesh import DeviceMesh
 
-from ... import _job
 from ..._backend import partitioning
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class XlaDeviceMesh(DeviceMesh):
@@ -86,20 +83,32 @@ class XlaDeviceMesh(DeviceMesh):
         return []
 
 
-def as_any_device(function: _Function) -> _Function:
-    """Return a function of torch's without its case for the device type xla, which leads to torch_xla."""
-    plain = cast(FunctionType, function)
-    code = plain.__code__
-    code = code.replace(co_consts=tuple(None if c == "xla" else c for c in code.co_consts))
-    copy = FunctionType(code, plain.__globals__, plain.__name__, plain.__defaults__, plain.__closure__)
-    copy.__kwdefaults__ = plain.__kwdefaults__
-    return cast(_Function, copy)
-
-
 class XlaProcessMesh(DeviceMesh):
     """A mesh of the processes of a job, with process groups as on any device; rank r is process r."""
 
-    __init__ = as_any_device(DeviceMesh.__init__)
+    def __init__(self, device_type: str, mesh: Any = None, **options: Any) -> None:
+        super().__init__(_KEY, mesh, **options)
+        self._device_type = device_type
+
+    @property
+    def device_type(self) -> str:
+        """The type of the devices; within `as_any_device`, by the name of the dispatch key."""
+        return _KEY if _as_any_device.get() else self._device_type
+
+
+# torch leaves a mesh of devices named xla to torch_xla. The dispatch key's own name means the same devices.
+_KEY = "privateuseone"
+_as_any_device: ContextVar[bool] = ContextVar("as_any_device", default=False)
+
+
+@contextlib.contextmanager
+def as_any_device() -> Iterator[None]:
+    """Within the block torch takes meshes of processes for those of any device."""
+    token = _as_any_device.set(True)
+    try:
+        yield
+    finally:
+        _as_any_device.reset(token)
 
 
 def parallel_ranks(mesh: DeviceMesh) -> torch.Tensor:
@@ -107,18 +116,4 @@ def parallel_ranks(mesh: DeviceMesh) -> torch.Tensor:
     return mesh._layout.remap_to_tensor(mesh._rank_map)
 
 
-def install() -> None:
-    """Let ``DeviceMesh("xla", ...)`` make an `XlaDeviceMesh`, in a job without SPMD an `XlaProcessMesh`."""
-
-    @functools.wraps(DeviceMesh.__new__)
-    def new(cls: type, *args: Any, **kwargs: Any) -> DeviceMesh:
-        device_type = args[0] if args else kwargs.get("device_type")
-        if cls is DeviceMesh and device_type == "xla":
-            from . import _hooks
-
-            _hooks.install()
-            cls = XlaProcessMesh if _job.current().world_size > 1 and not partitioning.is_spmd() else XlaDeviceMesh
-        return object.__new__(cls)
-
-    DeviceMesh.__new__ = new  # type: ignore[method-assign, assignment]
-    torch.serialization.add_safe_globals([XlaDeviceMesh, XlaProcessMesh])
+torch.serialization.add_safe_globals([XlaDeviceMesh, XlaProcessMesh])

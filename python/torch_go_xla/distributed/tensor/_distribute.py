@@ -1,24 +1,19 @@
-"""Leads torch's DTensor interface to ours for xla meshes."""
+"""DTensors and modules distributed over an xla mesh."""
 
 from __future__ import annotations
 
-import functools
 import inspect
-import sys
 import warnings
 from collections.abc import Callable, Sequence
-from types import ModuleType
 from typing import Any
 
 import torch
 from torch import nn
-from torch.distributed.device_mesh import DeviceMesh, _mesh_resources
+from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, _api
 from torch.distributed.tensor._utils import assert_no_mixed_partial_types
 from torch.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard, _StridedShard
-from torch.optim.optimizer import _foreach_supported_types
 
-from . import _autograd, _fully_shard, _loss  # noqa: F401 (_loss enters its handlers)
 from ._dtensor import XlaDTensor, make_spec, settle
 from ._mesh import XlaDeviceMesh, as_any_device
 
@@ -62,7 +57,8 @@ def xla_distribute_tensor(
     An XLAShardedTensor counts as the tensor that it is made of. On a mesh of processes torch's own does it.
     """
     if not isinstance(device_mesh, XlaDeviceMesh):
-        return as_any_device(_api.distribute_tensor)(tensor, device_mesh, placements)
+        with as_any_device():
+            return _api.distribute_tensor(tensor, device_mesh, placements)
     if not tensor.is_leaf:
         raise RuntimeError("`distribute_tensor` should be used to distribute leaf tensors! but found non-leaf tensor!")
     placements = _normalized(device_mesh, placements, tensor.dim())
@@ -95,7 +91,8 @@ def xla_distribute_module(
 ) -> nn.Module:
     """Distribute a module's parameters and buffers, as ``torch.distributed.tensor.distribute_module`` does."""
     if not isinstance(device_mesh, XlaDeviceMesh):
-        return as_any_device(_api.distribute_module)(module, device_mesh, partition_fn, input_fn, output_fn)
+        with as_any_device():
+            return _api.distribute_module(module, device_mesh, partition_fn, input_fn, output_fn)
     for name, part in module.named_modules():
         if partition_fn is not None:
             partition_fn(name, part, device_mesh)
@@ -132,7 +129,7 @@ def _with_module(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     return fn
 
 
-def _init(
+def init(
     init_op: Callable[..., torch.Tensor],
     size: torch.Size,
     device_mesh: DeviceMesh,
@@ -150,43 +147,3 @@ def _init(
     value = init_op(**shape, **options, device="xla")
     spec = make_spec(value, device_mesh, placements)
     return XlaDTensor(settle(value, spec), spec, requires_grad=requires_grad)
-
-
-class _ByMesh:
-    """An autograd function of torch's that is ours where the mesh, argument ``at`` of ``apply``, is an xla mesh."""
-
-    def __init__(self, ours: Any, theirs: Any, at: int) -> None:
-        self._ours, self._theirs, self._at = ours, theirs, at
-
-    def apply(self, *args: Any) -> Any:
-        mesh = args[self._at]
-        if isinstance(mesh, DTensor):
-            mesh = mesh.device_mesh
-        return (self._ours if isinstance(mesh, XlaDeviceMesh) else self._theirs).apply(*args)
-
-
-@functools.cache
-def install() -> None:
-    """Put ours in the place of torch's, for xla meshes; torch finds the rest by the hook for torch_xla."""
-    api: Any = _api
-    api._FromTorchTensor = _ByMesh(_autograd.FromLocal, api._FromTorchTensor, at=1)
-    api.Redistribute = _ByMesh(_autograd.Redistribute, api.Redistribute, at=0)
-    theirs = api._dtensor_init_helper
-
-    @functools.wraps(theirs)
-    def init_helper(
-        init_op: Any, size: Any, device_mesh: DeviceMesh | None = None, placements: Any = None, **options: Any
-    ) -> DTensor:
-        mesh = device_mesh or _mesh_resources.get_current_mesh()
-        helper = _init if isinstance(mesh, XlaDeviceMesh) else theirs
-        return helper(init_op, size, mesh, placements, **options)
-
-    api._dtensor_init_helper = init_helper
-    _fully_shard.install()
-    if XlaDTensor not in _foreach_supported_types:
-        _foreach_supported_types.append(XlaDTensor)
-    # distribute_tensor and distribute_module import these two of torch_xla for an xla mesh.
-    hook = ModuleType("torch_xla.distributed.spmd", "What torch's DTensor takes of torch_xla.")
-    hook.xla_distribute_tensor = xla_distribute_tensor  # type: ignore[attr-defined]
-    hook.xla_distribute_module = xla_distribute_module  # type: ignore[attr-defined]
-    sys.modules.setdefault(hook.__name__, hook)
