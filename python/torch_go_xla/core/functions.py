@@ -78,7 +78,7 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
             raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
 
     def forward(self, batch: torch.Tensor) -> torch.Tensor:
-        self._check_batch_dim(batch)
+        self._check_input_dim(batch)
         if not self.training and self.track_running_stats:
             return super().forward(batch)
         others = [d for d in range(batch.dim()) if d != 1]
