@@ -61,11 +61,11 @@ class _Default(threading.local):
     def set(self, enable: bool) -> None:
         """Switch the mode on or off."""
         if enable and self.mode is None:
-            self.mode = Eager()
-            self.mode.__enter__()
+            self.mode = Eager()  # type: ignore[no-untyped-call]
+            self.mode.__enter__()  # type: ignore[no-untyped-call]
         elif not enable and self.mode is not None:
             mode, self.mode = self.mode, None
-            mode.__exit__(None, None, None)
+            mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]
 
 
 _default = _Default()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 
-from torch.linalg import LinAlgError as LinAlgError
+from torch.linalg import LinAlgError as LinAlgError  # type: ignore[attr-defined]
 
 from .._vocabulary import ERROR_CLASSES
 

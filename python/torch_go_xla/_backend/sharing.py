@@ -78,8 +78,8 @@ def _rebuild(
 def _reduce(x: torch.Tensor) -> Any:
     """Reduce a tensor as torch does, one of the device by a copy."""
     if not is_xla(x) or (x.requires_grad and not x.is_leaf):
-        return reduce_tensor(x)
-    torch.utils.hooks.warn_if_has_hooks(x)  # type: ignore[no-untyped-call]
+        return reduce_tensor(x)  # type: ignore[no-untyped-call]
+    torch.utils.hooks.warn_if_has_hooks(x)
     data = x.detach()
     plain = torch._neg_view(data) if data.is_neg() else data
     plain = plain.conj() if plain.is_conj() else plain

@@ -25,5 +25,5 @@ def eager() -> Iterator[None]:
         >>> x.tolist()
         [2.0, 2.0]
     """
-    with Eager():
+    with Eager():  # type: ignore[no-untyped-call]
         yield

@@ -66,7 +66,7 @@ class XlaFullyShardedDataParallel(nn.Module):
         super().__init__()
         if isinstance(module, XlaFullyShardedDataParallel):
             raise RuntimeError("the module is wrapped already")
-        settings = {
+        settings: dict[str, Any] = {
             "reshard_after_forward": reshard_after_forward,
             "compute_dtype": compute_dtype,
             "fp32_reduce_scatter": fp32_reduce_scatter,
@@ -88,8 +88,8 @@ class XlaFullyShardedDataParallel(nn.Module):
             )
         elif compute_dtype is not None:
             self._autocast = compute_dtype
-        self.register_state_dict_post_hook(_own_names)
-        self.register_load_state_dict_pre_hook(_wrapped_names)
+        self.register_state_dict_post_hook(_own_names)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_pre_hook(_wrapped_names)  # type: ignore[no-untyped-call]
 
     _autocast: torch.dtype | None = None  # of the passes of a process of its own
 
