@@ -260,7 +260,10 @@ LOSSES = {
     ),
     "device-mesh": ("import torch_go_xla; " + MESH + "assert mesh.get_rank() == 0 and mesh.size() == 2", "Error"),
     "dtensor": (
-        "import torch, torch_go_xla; " + TENSOR + MESH + "d.distribute_tensor(torch.ones(4), mesh).redistribute(mesh)",
+        "import torch, torch_go_xla; "
+        + TENSOR
+        + MESH
+        + "d.distribute_tensor(torch.ones(4), mesh, [d.Shard(0)]).redistribute(mesh, [d.Replicate()])",
         "Error",
     ),
     "dtensor-distribute": (
