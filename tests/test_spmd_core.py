@@ -216,7 +216,7 @@ def train(device):
         optimizer.step()
         losses.append(loss)
         if device == "xla":
-            torch_go_xla.sync()
+            torch_go_xla.sync(wait=True)  # what a launch counts is counted as it runs
             counts.append((core.counters()["UncachedCompile"], core.counters().get("DonatedBuffers", 0)))
     return torch.stack([l.detach().cpu() for l in losses]), model, optimizer, counts
 
