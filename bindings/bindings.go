@@ -12,7 +12,6 @@ import (
 
 	_ "github.com/go-python/gopy/gopyh" // generated code imports it: keeps the requirement direct
 
-	"github.com/torch-go-xla/torch-go-xla/gocore/engine"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
@@ -20,20 +19,11 @@ import (
 // version is set by the linker to the version of the Python package.
 var version = "unset"
 
-// Version returns the version of the Go library, "major.minor.patch".
-func Version() string { return version }
+// Version returns the version of the Go library and that of Go, such as "0.1.0, go1.26.6".
+func Version() string { return version + ", " + runtime.Version() }
 
 // Vocabulary names the state of what the library and the Python package must agree on; see package wire.
 func Vocabulary() string { return wire.Hash }
-
-// GoVersion returns the version of Go that the library was built with, such as "go1.26.6".
-func GoVersion() string { return runtime.Version() }
-
-// RunID returns the UUID of this process's run, which dumps and profiles carry.
-func RunID() string { return engine.Default.Run.String() }
-
-// Forked makes every later call in this process raise ForkedProcessError.
-func Forked() { engine.Default.Forked() }
 
 // tagged is an error in the form that the Python side reads the class from.
 type tagged struct{ error }

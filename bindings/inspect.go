@@ -14,11 +14,15 @@ func ClientMemory() string { return engine.ClientMemoryJSON() }
 // Count adds n to a counter.
 func Count(name string, n int64) { engine.Count(name, n) }
 
-// ClearCounters sets all counters to zero.
-func ClearCounters() { engine.ClearCounters() }
-
-// ClearMetrics drops all samples.
-func ClearMetrics() { engine.ClearMetrics() }
+// Clear sets all counters to zero, or drops all samples of metrics.
+func Clear(counters, metrics bool) {
+	if counters {
+		engine.ClearCounters()
+	}
+	if metrics {
+		engine.ClearMetrics()
+	}
+}
 
 // Profile starts the recording of a timeline, or ends it and returns it in the Trace Event Format.
 func Profile(on bool) (string, error) {

@@ -70,7 +70,6 @@ type Engine struct {
 	syncWaits    bool // XLA_SYNC_WAIT
 	shardy       bool // CONVERT_SHLO_TO_SHARDY
 	joined       membership
-	lost         error // set in a forked child: every call fails with it
 }
 
 // Handle names a storage; see alias.Handle.
@@ -180,9 +179,6 @@ func newCache() *cache.Cache[programKey, *program] {
 
 // check is the error of a call that needs an open device.
 func (e *Engine) check() error {
-	if e.lost != nil {
-		return e.lost
-	}
 	if !e.open.Load() {
 		return errs.New(errs.Runtime, "no device is open")
 	}
@@ -303,9 +299,4 @@ func (e *Engine) LiveStorages() int {
 		e.drain()
 	}
 	return e.store.Live()
-}
-
-// Forked makes every later call fail: a forked child has no threads of the Go runtime but one.
-func (e *Engine) Forked() {
-	e.lost = errs.New(errs.Forked, "torch_go_xla cannot be used in a forked child: use the 'spawn' start method")
 }

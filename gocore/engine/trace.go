@@ -74,7 +74,7 @@ func (e *Engine) Idle() bool {
 }
 
 // Closed reports that no device is open, and that opening one may help.
-func (e *Engine) Closed() bool { return !e.open.Load() && e.lost == nil }
+func (e *Engine) Closed() bool { return !e.open.Load() }
 
 func (e *Engine) trace(w, out []int64) (wire.Status, error) {
 	r, err := wire.Read(w)

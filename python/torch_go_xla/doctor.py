@@ -39,7 +39,7 @@ def _versions() -> dict[str, str]:
         "python": f"{platform.python_version()} ({sys.executable})",
         "system": f"{platform.platform()}, {os.cpu_count()} CPUs",
         "torch_go_xla": f"{torch_go_xla.__version__} ({Path(torch_go_xla.__file__).parent})",
-        "core": f"{raw.bindings_Version()}, {raw.bindings_GoVersion()}",
+        "core": str(raw.bindings_Version()),
     }
     for name in _PACKAGES:
         try:

@@ -45,12 +45,12 @@ def client_memory() -> dict[str, tuple[int, int]]:
 
 def clear_counters() -> None:
     """Set all counters to zero."""
-    _native.raw.bindings_ClearCounters()
+    _native.raw.bindings_Clear(True, False)
 
 
 def clear_metrics() -> None:
     """Drop all samples."""
-    _native.raw.bindings_ClearMetrics()
+    _native.raw.bindings_Clear(False, True)
 
 
 def clear_all() -> None:
