@@ -62,6 +62,7 @@ func Serve(address, secret string) (*Server, error) {
 const minSecret = 16
 
 func (s *Server) accept() {
+	defer s.broken()
 	for {
 		conn, err := s.listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -77,8 +78,16 @@ func (s *Server) accept() {
 	}
 }
 
+// broken is deferred, and recovers: a server that has panicked serves nobody, and the members say so.
+func (s *Server) broken() {
+	if recover() != nil {
+		_ = s.Close()
+	}
+}
+
 // watch looks for members that have stopped.
 func (s *Server) watch() {
+	defer s.broken()
 	tick := time.NewTicker(beatTime)
 	defer tick.Stop()
 	for {
@@ -156,6 +165,7 @@ func (s *Server) serve(conn net.Conn) {
 
 // handle answers a request.
 func (s *session) handle(m message) {
+	defer func() { _ = recover() }() // of the answer; try recovers what the request does
 	defer func() { <-s.pending }()
 	value, err := s.try(m)
 	s.answer(answer(m.id, value, err))

@@ -62,12 +62,13 @@ func Dial(ctx context.Context, address, secret string, m Member) (*Store, error)
 func newStore(conn net.Conn) *Store {
 	s := &Store{conn: conn, waiting: make(map[uint64]chan message), done: make(chan struct{})}
 	s.awake.Tick()
-	go s.read()
+	go s.receive()
 	return s
 }
 
-// read hands answers to those who wait for them until the connection ends.
-func (s *Store) read() {
+// receive hands answers to those who wait for them until the connection ends.
+func (s *Store) receive() {
+	defer s.broken()
 	for {
 		m, err := read(s.conn, maxAnswer)
 		if err != nil {
@@ -82,6 +83,13 @@ func (s *Store) read() {
 		if waiting != nil {
 			waiting <- m
 		}
+	}
+}
+
+// broken is deferred, and recovers: every call fails with what has panicked.
+func (s *Store) broken() {
+	if r := recover(); r != nil {
+		s.fail(fmt.Errorf("rendezvous: internal error: %v", r))
 	}
 }
 
@@ -130,8 +138,9 @@ func (s *Store) call(m message) ([]byte, error) {
 // positions says. Who has said nothing for a time, see SetPatience, has stopped: if that is the process that
 // serves the store, every call fails, and stopped is called with the reason.
 func (s *Store) KeepAlive(positions func() map[string]int64, stopped func(error)) {
-	go s.beat(positions)
+	go s.beats(positions)
 	go func() {
+		defer s.broken()
 		tick := time.NewTicker(beatTime)
 		defer tick.Stop()
 		for {
@@ -150,7 +159,8 @@ func (s *Store) KeepAlive(positions func() map[string]int64, stopped func(error)
 	}()
 }
 
-func (s *Store) beat(positions func() map[string]int64) {
+func (s *Store) beats(positions func() map[string]int64) {
+	defer s.broken()
 	tick := time.NewTicker(beatTime)
 	defer tick.Stop()
 	for {

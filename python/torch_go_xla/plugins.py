@@ -165,11 +165,11 @@ def _package_directory(name: str, requirement: str, device: str) -> Path:
 _plugins: dict[str, DevicePlugin] = {"CPU": CpuPlugin(), "CUDA": CudaPlugin(), "TPU": TpuPlugin()}
 
 
-def register_plugin(name: str, plugin: DevicePlugin) -> None:
+def register_plugin(name: str, device_plugin: DevicePlugin) -> None:
     """Make ``PJRT_DEVICE=name`` use a plugin. Must come before the first tensor of the device."""
-    if not isinstance(plugin, DevicePlugin):
-        raise TypeError(f"expected a DevicePlugin, got {type(plugin).__name__}")
-    _plugins[name.upper()] = plugin
+    if not isinstance(device_plugin, DevicePlugin):
+        raise TypeError(f"expected a DevicePlugin, got {type(device_plugin).__name__}")
+    _plugins[name.upper()] = device_plugin
 
 
 def _entry_points() -> dict[str, importlib.metadata.EntryPoint]:
