@@ -11,21 +11,7 @@ from torch import nn
 
 from .._backend import partitioning
 from ..distributed import spmd as xs
-from ..distributed.fsdp.wrap import Policy, recursive_wrap
-
-_INNER = "_orig_module."
-
-
-def _unwrapped_names(module: nn.Module, state: dict[str, Any], prefix: str, metadata: Any) -> None:
-    """Name what a wrapper has in a state dict as the module that it wraps does."""
-    for name in [name for name in state if name.startswith(prefix + _INNER)]:
-        state[prefix + name.removeprefix(prefix + _INNER)] = state.pop(name)
-
-
-def _wrapped_names(module: nn.Module, state: dict[str, Any], prefix: str, *args: Any) -> None:
-    """Name what a wrapper is to load as it has it."""
-    for name in [name for name in state if name.startswith(prefix) and not name.startswith(prefix + _INNER)]:
-        state[prefix + _INNER + name.removeprefix(prefix)] = state.pop(name)
+from ..distributed.fsdp.wrap import Policy, hide_in_state_dicts, recursive_wrap
 
 
 def _largest_dim(t: torch.Tensor) -> xs.PartitionSpec:
@@ -89,8 +75,7 @@ class SpmdFullyShardedDataParallel(nn.Module):
                 shard_output=shard_output,
             )
         self._orig_module = module.to("xla")
-        self.register_state_dict_post_hook(_unwrapped_names)  # type: ignore[no-untyped-call]
-        self.register_load_state_dict_pre_hook(_wrapped_names)  # type: ignore[no-untyped-call]
+        hide_in_state_dicts(self, "_orig_module")
         self._mesh = mesh
         self._data_axes = (extra_data_axis, "fsdp") if extra_data_axis else "fsdp"
         self._shard_output = shard_output or self._shard_first

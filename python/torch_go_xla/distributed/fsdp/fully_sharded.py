@@ -13,21 +13,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 from ... import device, runtime
-from .wrap import Policy, recursive_wrap
-
-_INNER = "_fsdp_wrapped_module."
-
-
-def _own_names(module: nn.Module, state: dict[str, Any], prefix: str, metadata: Any) -> None:
-    """Name what a wrapper has in a state dict as the module that it wraps does."""
-    for name in [name for name in state if name.startswith(prefix + _INNER)]:
-        state[prefix + name.removeprefix(prefix + _INNER)] = state.pop(name)
-
-
-def _wrapped_names(module: nn.Module, state: dict[str, Any], prefix: str, *args: Any) -> None:
-    """Name what a wrapper is to load as it has it."""
-    for name in [name for name in state if name.startswith(prefix) and not name.startswith(prefix + _INNER)]:
-        state[prefix + _INNER + name.removeprefix(prefix)] = state.pop(name)
+from .wrap import Policy, hide_in_state_dicts, recursive_wrap
 
 
 class XlaFullyShardedDataParallel(nn.Module):
@@ -88,8 +74,7 @@ class XlaFullyShardedDataParallel(nn.Module):
             )
         elif compute_dtype is not None:
             self._autocast = compute_dtype
-        self.register_state_dict_post_hook(_own_names)  # type: ignore[no-untyped-call]
-        self.register_load_state_dict_pre_hook(_wrapped_names)  # type: ignore[no-untyped-call]
+        hide_in_state_dicts(self, "_fsdp_wrapped_module")
 
     _autocast: torch.dtype | None = None  # of the passes of a process of its own
 

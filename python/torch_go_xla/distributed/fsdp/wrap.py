@@ -6,6 +6,7 @@ no inner wrapper has. With ``recurse`` it says whether to look at the children, 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -87,3 +88,23 @@ def recursive_wrap(
         return module, wrapped
     overrides: Any = getattr(module, "_wrap_overrides", {})
     return wrapper_cls(module, **{**kwargs, **overrides}), count
+
+
+def _unwrap(inner: str, module: nn.Module, state: dict[str, Any], prefix: str, metadata: Any) -> None:
+    for name in [name for name in state if name.startswith(prefix + inner)]:
+        state[prefix + name.removeprefix(prefix + inner)] = state.pop(name)
+
+
+def _wrap(inner: str, module: nn.Module, state: dict[str, Any], prefix: str, *args: Any) -> None:
+    for name in [name for name in state if name.startswith(prefix) and not name.startswith(prefix + inner)]:
+        state[prefix + inner + name.removeprefix(prefix)] = state.pop(name)
+
+
+def hide_in_state_dicts(wrapper: nn.Module, attribute: str) -> None:
+    """Let the state dicts of a wrapper have the names of the module that is its ``attribute``.
+
+    State dicts with these names are loaded too.
+    """
+    hooks = (functools.partial(hook, f"{attribute}.") for hook in (_unwrap, _wrap))
+    wrapper.register_state_dict_post_hook(next(hooks))  # type: ignore[no-untyped-call]
+    wrapper.register_load_state_dict_pre_hook(next(hooks))  # type: ignore[no-untyped-call]
