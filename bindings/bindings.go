@@ -1,17 +1,33 @@
 // Package bindings is the control surface that gopy turns into a Python module: flat functions over
-// scalars, strings, JSON texts and addresses. It may import gocore/engine, gocore/errs and gocore/wire only.
+// scalars, strings, JSON texts and addresses. It may import gocore/engine, dtype, errs and wire only.
+//
+// A call is stated in three places: the engine, which takes and returns Go's types; here, where they become what
+// gopy carries; the Python code that calls it. `go generate ./bindings` writes from this package the Python class that
+// is called, torch_go_xla._control.Control, by these rules:
+//
+//   - dims, nDims int64 are the address and the count of int64 words: in Python a sequence of ints. Of a pair
+//     whose name begins with "out", Python gives the count, and has the words as a list.
+//   - a result named list or object is a JSON text: in Python a list or a dict.
+//   - ms int64, the last parameter, is how long the call may wait; Python calls again until the result is true,
+//     or not "", and takes signals in between.
+//   - //control:open above a function opens the device before the call.
 //
 // An error reaches Python as a RuntimeError whose text starts with the name of the class to raise,
 // "[ValueError] …"; torch_go_xla._core translates it. Storages are named by handles (see alias.Handle),
 // memory by its address, which the caller keeps valid during the call.
 package bindings
 
+//go:generate go run ../gocore/internal/generate
+
 import (
+	"encoding/json"
 	"runtime"
+	"time"
 	"unsafe"
 
 	_ "github.com/go-python/gopy/gopyh" // generated code imports it: keeps the requirement direct
 
+	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
@@ -31,35 +47,50 @@ type tagged struct{ error }
 func (t tagged) Error() string { return errs.Tagged(t.error) }
 func (t tagged) Unwrap() error { return t.error }
 
-// ok is the result of a function that has nothing to return: gopy leaks on functions that return an
-// error alone.
-func ok(err error) (bool, error) {
+// failed is the error of a call in the form that the Python side reads the class from.
+func failed(err error) error {
 	if err != nil {
-		return false, tagged{err}
+		return tagged{err}
 	}
-	return true, nil
+	return nil
 }
 
-func flag(b bool, err error) (bool, error) {
+// result is the result of a call, of a type that gopy carries, or of none with its error.
+func result[T bool | int64 | string](x T, err error) (T, error) {
 	if err != nil {
-		return false, tagged{err}
+		var none T
+		return none, tagged{err}
 	}
-	return b, nil
+	return x, nil
 }
 
-func text(s string, err error) (string, error) {
+// encoded is the result of a call as JSON.
+func encoded[T any](x T, err error) (string, error) {
 	if err != nil {
 		return "", tagged{err}
 	}
-	return s, nil
+	return marshal(x), nil
 }
 
-func number(n int64, err error) (int64, error) {
+// marshal is json.Marshal of values that always can be.
+func marshal(x any) string {
+	text, err := json.Marshal(x)
 	if err != nil {
-		return 0, tagged{err}
+		panic("bindings: " + err.Error())
 	}
-	return n, nil
+	return string(text)
 }
+
+// elementType is the type of a c10::ScalarType number.
+func elementType(scalarType int64) (dtype.DType, error) {
+	if d := dtype.FromTorch(int(scalarType)); d != dtype.Invalid {
+		return d, nil
+	}
+	return dtype.Invalid, tagged{errs.New(errs.Type, "this dtype is not supported on xla devices")}
+}
+
+// milliseconds is a waiting time.
+func milliseconds(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 
 // pointer is the memory at an address given by Python.
 func pointer(addr int64) unsafe.Pointer {

@@ -1,76 +1,87 @@
 package bindings
 
-import (
-	"time"
+import "github.com/torch-go-xla/torch-go-xla/gocore/engine"
 
-	"github.com/torch-go-xla/torch-go-xla/gocore/engine"
-)
-
-// Upload gives the storage of a handle the dense array at an address: torchType is the number of its
-// c10::ScalarType, its ndim sizes are int64 words at dims. The memory is free when it returns.
-func Upload(handle, addr, torchType, dims, ndim int64) (bool, error) {
-	return ok(engine.Default.UploadWords(handle, pointer(addr), int(torchType), words(dims, ndim)))
+// Upload fills a storage from the dense array at an address. The memory is free when it returns.
+func Upload(handle, address, scalarType, dims, nDims int64) error {
+	d, err := elementType(scalarType)
+	if err != nil {
+		return err
+	}
+	return failed(engine.Default.Upload(engine.Handle(handle), pointer(address), d, words(dims, nDims)))
 }
 
-// Borrow is Upload of an array that may stay where it is: it must not change until Returned has given the
-// number that Borrow returns.
-func Borrow(handle, addr, torchType, dims, ndim int64) (int64, error) {
-	return number(engine.Default.BorrowWords(handle, pointer(addr), int(torchType), words(dims, ndim)))
+// BorrowArray fills a storage as Upload does, from an array that may stay where it is: it must not change until Returned
+// has given the number that BorrowArray returns.
+func BorrowArray(handle, address, scalarType, dims, nDims int64) (int64, error) {
+	d, err := elementType(scalarType)
+	if err != nil {
+		return 0, err
+	}
+	return result(engine.Default.Borrow(engine.Handle(handle), pointer(address), d, words(dims, nDims)))
 }
 
-// Returned gives a JSON list of the numbers of borrowed arrays that are free for other use, each once.
-func Returned() string { return engine.Default.ReturnedJSON() }
+// Returned returns the numbers of borrowed arrays that are free for other use, each once.
+func Returned() (list string) { return marshal(engine.Default.Returned()) }
 
 // Place makes a storage of the dense array in size bytes at an address and returns its handle; see Upload.
-func Place(addr, size, torchType, dims, ndim, dev int64) (int64, error) {
-	h, err := engine.Default.PlaceBytes(pointer(addr), size, int(torchType), words(dims, ndim), int32(dev))
-	return number(int64(h), err)
+func Place(address, size, scalarType, dims, nDims, device int64) (int64, error) {
+	h, err := engine.Default.PlaceBytes(pointer(address), size, int(scalarType), words(dims, nDims), int32(device))
+	return result(int64(h), err)
 }
 
 // Free frees a storage that Place or Replay made, of which no tensor was made.
 func Free(handle int64) { engine.Default.Release([]uint64{uint64(handle)}) }
 
-// Ready waits, for ms milliseconds at most, until the value of a storage is computed, after a sync if it
-// is pending, and reports whether it is. A failure of the computation is reported by Fetch.
+// Ready waits until the value of a storage is computed, after a sync if it is pending. A failure of the
+// computation is reported by Fetch.
 func Ready(handle, ms int64) (bool, error) {
-	return flag(engine.Default.Ready(handle, time.Duration(ms)*time.Millisecond))
+	return result(engine.Default.Ready(engine.Handle(handle), milliseconds(ms)))
 }
 
-// Fetch copies the value of a storage to size bytes at an address, after a sync if it is pending.
-func Fetch(handle, addr, size int64) (bool, error) {
-	return ok(engine.Default.FetchWords(handle, pointer(addr), size))
+// Fetch copies the whole value of a storage to size bytes at an address; it waits as Ready does.
+func Fetch(handle, address, size, ms int64) (bool, error) {
+	ready, err := engine.Default.Ready(engine.Handle(handle), milliseconds(ms))
+	if ready && err == nil {
+		err = engine.Default.Fetch(engine.Handle(handle), pointer(address), size)
+	}
+	return result(ready, err)
 }
 
-// Snapshot holds the values that the n storages whose handles lie at an address have at this moment, and
-// returns its number; see engine.Engine.Snapshot.
-func Snapshot(addr, n int64) (int64, error) {
-	return number(engine.Default.Snapshot(words(addr, n)))
+// Snapshot syncs the devices of some storages, holds the values that they have at this moment, and returns its
+// number; see engine.Engine.Snapshot.
+//
+//control:open
+func Snapshot(handles, nHandles int64) (int64, error) {
+	return result(engine.Default.Snapshot(words(handles, nHandles)))
 }
 
 // FetchSnapshot copies value i of a snapshot to size bytes at an address.
-func FetchSnapshot(id, i, addr, size int64) (bool, error) {
-	return ok(engine.Default.FetchSnapshot(id, int(i), pointer(addr), size))
+func FetchSnapshot(snapshot, i, address, size int64) error {
+	return failed(engine.Default.FetchSnapshot(snapshot, int(i), pointer(address), size))
 }
 
 // SnapshotAddress returns where value i of a snapshot lies in host memory, good until DropSnapshot; 0 where
 // the host cannot read the device's memory.
-func SnapshotAddress(id, i int64) (int64, error) {
-	return number(engine.Default.SnapshotAddress(id, int(i)))
+func SnapshotAddress(snapshot, i int64) (int64, error) {
+	return result(engine.Default.SnapshotAddress(snapshot, int(i)))
 }
 
 // DropSnapshot ends a snapshot.
-func DropSnapshot(id int64) { engine.Default.DropSnapshot(id) }
+func DropSnapshot(snapshot int64) { engine.Default.DropSnapshot(snapshot) }
 
 // SetDonation gives the buffer of a storage away to the next program that reads it, or takes that back; where is the
 // caller's source line.
-func SetDonation(handle int64, on bool, where string) (bool, error) {
-	return ok(engine.Default.SetDonation(engine.Handle(handle), on, where))
+func SetDonation(handle int64, on bool, where string) error {
+	return failed(engine.Default.SetDonation(engine.Handle(handle), on, where))
 }
 
-// Donation reports whether the buffer of a storage was given away.
+// Donation tells whether the buffer of a storage was given away.
 func Donation(handle int64) (bool, error) {
-	return flag(engine.Default.Donation(engine.Handle(handle)))
+	return result(engine.Default.Donation(engine.Handle(handle)))
 }
 
-// CopyDevice gives the storage dst the value of the storage src on another device.
-func CopyDevice(dst, src int64) (bool, error) { return ok(engine.Default.CopyWords(dst, src)) }
+// Copy fills a storage from one of another device.
+func Copy(to, source int64) error {
+	return failed(engine.Default.Copy(engine.Handle(to), engine.Handle(source)))
+}

@@ -2,17 +2,17 @@ package bindings
 
 import "github.com/torch-go-xla/torch-go-xla/gocore/engine"
 
-// Counters returns a JSON object of the counters that are not zero.
-func Counters() string { return engine.CountersJSON() }
+// Counters returns the counters that are not zero.
+func Counters() (object string) { return marshal(engine.Counters()) }
 
-// Metrics returns a JSON list of metrics: name, unit, count, total, samples.
-func Metrics() string { return engine.MetricsJSON() }
+// Metrics returns the metrics that have samples: name, unit, count, total, samples.
+func Metrics() (list string) { return marshal(engine.Metrics()) }
 
-// ClientMemory returns a JSON object of the C memory that the client of the plugin holds: purpose to [bytes, blocks].
-func ClientMemory() string { return engine.ClientMemoryJSON() }
+// ClientMemory returns the C memory that the client of the plugin holds: purpose to [bytes, blocks].
+func ClientMemory() (object string) { return marshal(engine.ClientMemory()) }
 
-// Count adds n to a counter.
-func Count(name string, n int64) { engine.Count(name, n) }
+// Count adds one to a counter.
+func Count(name string) { engine.Count(name) }
 
 // Clear sets all counters to zero, or drops all samples of metrics.
 func Clear(counters, metrics bool) {
@@ -24,14 +24,13 @@ func Clear(counters, metrics bool) {
 	}
 }
 
-// Profile starts the recording of a timeline, or ends it and returns it in the Trace Event Format.
-func Profile(on bool) (string, error) {
-	if on {
-		_, err := ok(engine.Default.StartProfile())
-		return "", err
-	}
-	return engine.StopProfile(), nil
-}
+// StartProfile starts the recording of a timeline; RuntimeError if one runs.
+//
+//control:open
+func StartProfile() error { return failed(engine.Default.StartProfile()) }
+
+// StopProfile ends the recording and returns it in the Trace Event Format, "" if none runs.
+func StopProfile() string { return engine.StopProfile() }
 
 // ProfileSpan adds a span of the calling thread to the timeline, under a name and begun at a time that ProfileSpan
 // gave; without a name it gives the time.
@@ -49,25 +48,29 @@ func LiveBytes() int64 { return engine.LiveBytes() }
 // CachedPrograms returns the number of compiled programs in memory.
 func CachedPrograms() int64 { return int64(engine.Default.CachedPrograms()) }
 
-// Compilations returns a JSON list of the latest graphs that were compiled anew, each with the reason:
-// step, program, device, nodes, parameters, results, nearest, equal, was, now, where, reason.
-func Compilations() string { return engine.Default.CompilationsJSON() }
+// Compilations returns the latest graphs that were compiled, the oldest first, each with the reason: step, program,
+// device, nodes, parameters, results, nearest, equal, was, now, where, reason.
+func Compilations() (list string) { return marshal(engine.Default.Compilations()) }
 
 // Setting returns the text of a variable of the config table, or its default.
 func Setting(name string) string { return engine.Setting(name) }
 
-// Describe returns the state of a storage as JSON: state, shape, device, writes, error.
-func Describe(handle int64) (string, error) { return text(engine.Default.Describe(handle)) }
-
-// DumpGraph returns the pending graph of the n storages whose handles lie at an address. format is
-// "ir", "dot", "stablehlo" (for any backend) or "program" (the StableHLO that this
-// process compiles, which may call code of its own).
-func DumpGraph(addr, n int64, format string) (string, error) {
-	return text(engine.Default.Dump(words(addr, n), format))
+// Describe returns the state of a storage: state, bytes, device, writes, and where it has them shape, dims, sharding,
+// error.
+func Describe(handle int64) (object string, err error) {
+	return encoded(engine.Default.Describe(engine.Handle(handle)))
 }
 
-// RecordGraph records a graph from the text that DumpGraph gives as "ir": the storages whose n handles lie at
-// args are the buffers that it reads, the words at outs take the handles of its m results.
-func RecordGraph(graph string, args, n, outs, m int64) (bool, error) {
-	return ok(engine.Default.Record(graph, words(args, n), words(outs, m)))
+// Dump returns the recorded graph of some storages. form is "ir", "dot", "stablehlo" (for any backend) or "program"
+// (the StableHLO that this process compiles, which may call code of its own).
+func Dump(handles, nHandles int64, form string) (string, error) {
+	return result(engine.Default.Dump(words(handles, nHandles), form))
+}
+
+// Record records a graph from the text that Dump gives as "ir", and returns the handles of its results. Some storages
+// are the buffers that it reads.
+//
+//control:open
+func Record(graph string, arguments, nArguments, outResults, nOutResults int64) error {
+	return failed(engine.Default.Record(graph, words(arguments, nArguments), words(outResults, nOutResults)))
 }

@@ -1,38 +1,37 @@
 package bindings
 
-import (
-	"encoding/json"
-	"time"
-
-	"github.com/torch-go-xla/torch-go-xla/gocore/engine"
-)
+import "github.com/torch-go-xla/torch-go-xla/gocore/engine"
 
 // ServeStore makes this process serve the store by which the processes of a job find each other, on a host
 // of its own, for those who know the secret, and returns its address.
 func ServeStore(host, secret string) (string, error) {
-	return text(engine.Default.ServeStore(host, secret))
+	return result(engine.Default.ServeStore(host, secret))
 }
 
 // ReachJob makes this process one of a job of count, whose store listens at an address; false if that could not
-// be reached within ms milliseconds. It is called before Open.
-func ReachJob(index, count int64, address, secret string, ms int64) (bool, error) {
-	return flag(engine.Default.ReachJob(int(index), int(count), address, secret, time.Duration(ms)*time.Millisecond))
+// be reached within limit milliseconds. It is called before OpenDevice.
+func ReachJob(index, count int64, address, secret string, limit int64) (bool, error) {
+	return result(engine.Default.ReachJob(int(index), int(count), address, secret, milliseconds(limit)))
 }
 
-// LeaveJob ends what ReachJob and Open wait for, with an error.
+// LeaveJob ends what ReachJob and OpenDevice wait for, with an error.
 func LeaveJob() { engine.Default.LeaveJob() }
 
-// SetJobTimeout sets for how many milliseconds the processes of a job wait for each other.
-func SetJobTimeout(ms int64) {
-	engine.Default.SetJobTimeout(time.Duration(ms) * time.Millisecond)
-}
+// LimitJob sets for how many milliseconds the processes of a job wait for each other.
+func LimitJob(timeout int64) { engine.Default.SetJobTimeout(milliseconds(timeout)) }
 
-// Exchange gives some processes of the job, a JSON list of their numbers, a text, under a tag, and returns a
-// JSON list of all of theirs; "" after ms milliseconds: then call it again.
-func Exchange(tag, value, processes string, ms int64) (string, error) {
-	var members []int
-	if err := json.Unmarshal([]byte(processes), &members); err != nil {
-		return "", err
+// Exchange gives some processes of the job a text, under a tag, and returns those of all; they do so with the same
+// tags. ValueError if this process is not one of them.
+//
+//control:open
+func Exchange(tag, value string, members, nMembers, ms int64) (list string, err error) {
+	processes := make([]int, nMembers)
+	for i, m := range words(members, nMembers) {
+		processes[i] = int(m)
 	}
-	return text(engine.Default.Exchange(tag, value, members, time.Duration(ms)*time.Millisecond))
+	texts, err := engine.Default.Exchange(tag, value, processes, milliseconds(ms))
+	if texts == nil {
+		return result("", err)
+	}
+	return encoded(texts, err)
 }

@@ -6,43 +6,48 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/engine"
 )
 
-// UseSPMD makes one device of all devices of the process.
-func UseSPMD() (bool, error) { return ok(engine.Default.UseSPMD()) }
+// UseSPMD starts SPMD, as torch_go_xla.runtime.use_spmd says.
+//
+//control:open
+func UseSPMD() error { return failed(engine.Default.UseSPMD()) }
 
 // Partitions returns the number of devices that SPMD spreads programs over, 0 without SPMD.
 func Partitions() int64 { return int64(engine.Default.Partitions()) }
 
-// TorchKernels reports that programs may call torch's own CPU kernels.
+// TorchKernels tells whether programs may call torch's own CPU kernels.
 func TorchKernels() bool { return engine.Default.TorchKernels() }
 
-// Annotate gives the value of a storage, a dense array of ndim int64 sizes at dims, a sharding; "" takes
-// it away.
-func Annotate(handle, torchType, dims, ndim int64, sharding string) (bool, error) {
-	return ok(engine.Default.AnnotateWords(handle, int(torchType), words(dims, ndim), sharding))
+// Annotate gives the value of a storage, a dense array, a sharding; "" takes it away.
+func Annotate(handle, scalarType, dims, nDims int64, sharding string) error {
+	d, err := elementType(scalarType)
+	if err != nil {
+		return err
+	}
+	return failed(engine.Default.Annotate(engine.Handle(handle), d, words(dims, nDims), sharding))
 }
 
-// Shards returns a JSON list of what each device holds of the value of a storage: device, replica, start,
-// size.
-func Shards(handle int64) (string, error) { return text(engine.Default.Shards(handle)) }
+// Shards returns what each device of this process holds of the value of a storage: device, replica, start, size. A sync
+// comes first if that is open; Ready waits for it.
+func Shards(handle int64) (list string, err error) {
+	return encoded(engine.Default.Shards(engine.Handle(handle)))
+}
 
 // FetchShard copies what a device holds of the value of a storage to the memory at an address.
-func FetchShard(handle, device, addr int64) (bool, error) {
-	return ok(engine.Default.FetchShard(handle, int(device), pointer(addr)))
+func FetchShard(handle, device, address int64) error {
+	return failed(engine.Default.FetchShard(engine.Handle(handle), int(device), pointer(address)))
 }
 
-// SetShards replaces what each of n devices holds of the value of a storage: the int64 words at addr are the
-// addresses of dense arrays.
-func SetShards(handle, addr, n int64) (bool, error) {
-	sources := make([]unsafe.Pointer, n)
-	for i, a := range words(addr, n) {
+// SetShards replaces what each device of this process holds of the value of a storage by dense arrays.
+func SetShards(handle, addresses, nAddresses int64) error {
+	sources := make([]unsafe.Pointer, nAddresses)
+	for i, a := range words(addresses, nAddresses) {
 		sources[i] = pointer(a)
 	}
-	return ok(engine.Default.SetShards(handle, sources))
+	return failed(engine.Default.SetShards(engine.Handle(handle), sources))
 }
 
 // Watch remembers the programs that run from now on, until Collectives.
 func Watch() { engine.Default.Watch() }
 
-// Collectives returns a JSON list with, for each program that has run since Watch, a list of its
-// collectives: kind, shapes, bytes, groups.
-func Collectives() (string, error) { return text(engine.Default.Collectives()) }
+// Collectives returns, for each program that has run since Watch, its collectives: kind, shapes, bytes, groups.
+func Collectives() (list string, err error) { return encoded(engine.Default.Collectives()) }

@@ -356,12 +356,12 @@ def test_a_table_for_another_torch_is_refused():
 def test_source_locations():
     """The line of the caller travels with an op, past torch's and our own frames."""
     core = native()
-    core.raw.bindings_Configure("XLA_IR_DEBUG", "1")
+    core.configure("XLA_IR_DEBUG", "1")
     try:
         line = sys._getframe().f_lineno + 1
         x = torch.nn.functional.relu(torch.ones(2, device="xla"))
         text = core.dump([core.fast.handle(x)], "stablehlo")
     finally:
-        core.raw.bindings_Configure("XLA_IR_DEBUG", "0")
+        core.configure("XLA_IR_DEBUG", "0")
     assert f'"aten::relu"("{__file__}":{line}' in text
     assert "torch/nn" not in text

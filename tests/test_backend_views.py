@@ -276,7 +276,7 @@ def test_swap_tensors_and_share():
 
 
 def test_a_storage_dies_with_its_last_tensor():
-    live = native().raw.bindings_LiveStorages
+    live = native().live_storages
     gc.collect()
     before = live()
     x = torch.zeros(3, device="xla")
@@ -289,7 +289,7 @@ def test_a_storage_dies_with_its_last_tensor():
 
 
 def test_storages_die_in_other_threads_and_in_numbers():
-    live = native().raw.bindings_LiveStorages
+    live = native().live_storages
     gc.collect()
     before = live()
     tensors = [torch.empty(2, device="xla") for _ in range(1000)]

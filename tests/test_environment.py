@@ -12,7 +12,7 @@ import pytest
 import test_founding
 import torch
 
-from torch_go_xla._core import call, core
+from torch_go_xla._core import core
 
 # Those that change how a program is recorded, compiled or run, and so might change what it computes.
 SWITCHES = (
@@ -31,7 +31,7 @@ IN_PROCESS = [
 
 
 def configure(name: str, value: str) -> None:
-    call(core.raw.bindings_Configure, name, value)
+    core.configure(name, value)
 
 
 @pytest.fixture

@@ -68,7 +68,7 @@ VIEWS = {
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_write_through_any_alias_is_seen_by_all(name: str, donate: bool, monkeypatch) -> None:
     """One storage, several views; each is written between syncs, and every one agrees with torch CPU."""
-    torch_go_xla._core.call(torch_go_xla._core._raw.bindings_Configure, "XLA_ENABLE_PARAM_ALIASING", str(int(donate)))
+    torch_go_xla._core.core.configure("XLA_ENABLE_PARAM_ALIASING", str(int(donate)))
     try:
         here, there = (torch.arange(16.0, device=d).view(4, 4) for d in ("cpu", "xla"))
         views = [
@@ -82,7 +82,7 @@ def test_a_write_through_any_alias_is_seen_by_all(name: str, donate: bool, monke
             for x, y in zip([here, *views[0]], [there, *views[1]], strict=True):
                 assert torch.equal(x, y.cpu()), f"step {step}: {x} is {y.cpu()}"
     finally:
-        torch_go_xla._core.call(torch_go_xla._core._raw.bindings_Configure, "XLA_ENABLE_PARAM_ALIASING", "1")
+        torch_go_xla._core.core.configure("XLA_ENABLE_PARAM_ALIASING", "1")
 
 
 def test_a_sync_of_one_alias_settles_the_others() -> None:

@@ -23,7 +23,7 @@ def held() -> tuple[int, int, int]:
     torch_go_xla.sync(wait=True)
     gc.collect()
     size = torch_go_xla.live_bytes()
-    return size, int(core.raw.bindings_LiveStorages()), int(core.raw.bindings_LiveBuffers())
+    return size, core.live_storages(), core.live_buffers()
 
 
 def arithmetic() -> None:
@@ -102,8 +102,8 @@ del model
 gc.collect()
 torch_go_xla.sync(wait=True)
 assert torch_go_xla.live_bytes() == 0, torch_go_xla.live_bytes()
-assert torch_go_xla._core._raw.bindings_LiveStorages() == 0
-assert torch_go_xla._core._raw.bindings_LiveBuffers() == 0
+assert torch_go_xla._core.core.live_storages() == 0
+assert torch_go_xla._core.core.live_buffers() == 0
 """)
 
 
@@ -121,11 +121,11 @@ def test_live_bytes_are_those_of_the_shapes() -> None:
 def test_a_dropped_graph_is_not_computed() -> None:
     """What nobody can read any more is freed without a compilation."""
     x = torch.ones(3, device="xla")
-    before, programs = held(), core.raw.bindings_CachedPrograms()
+    before, programs = held(), core.cached_programs()
     y = (x * 3).exp() @ torch.ones(3, 5, device="xla")
     del y
     assert held() == before
-    assert core.raw.bindings_CachedPrograms() == programs
+    assert core.cached_programs() == programs
 
 
 @pytest.mark.slow
@@ -145,7 +145,7 @@ def test_a_long_loop_holds_what_a_short_one_holds() -> None:
             torch_go_xla.sync()
         del loss
         optimizer.zero_grad()
-        return (*held(), int(core.raw.bindings_CachedPrograms()))
+        return (*held(), core.cached_programs())
 
     first = steps(10)
     assert steps(290) == first

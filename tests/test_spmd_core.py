@@ -457,7 +457,7 @@ raises(torch_go_xla.DonatedBufferError, "f32[16,8]", x.cpu)
 del x, y, z, local, later, total
 gc.collect()
 torch_go_xla.sync(wait=True)
-assert (torch_go_xla.live_bytes(), core.raw.bindings_LiveBuffers(), core.raw.bindings_LiveStorages()) == (0, 0, 0)
+assert (torch_go_xla.live_bytes(), core.live_buffers(), core.live_storages()) == (0, 0, 0)
 counters = core.counters()
 print(counters.get("UncachedCompile", 0), counters.get("PersistentCacheHit", 0))
 """

@@ -1,9 +1,11 @@
 """What Go states once and Python has generated: gocore/wire."""
 
+import inspect
+
 import pytest
 import torch
 
-from torch_go_xla import _core, _vocabulary
+from torch_go_xla import _control, _core, _vocabulary
 from torch_go_xla._backend import core, errors
 from torch_go_xla._go import _goxla
 
@@ -32,3 +34,26 @@ def test_every_error_kind_has_its_class():
     # torch.linalg.LinAlgError is the public name of torch._C._LinAlgError
     assert [c.__name__.lstrip("_") for c in errors.BY_KIND] == list(_vocabulary.ERROR_CLASSES)
     assert all(issubclass(c, BaseException) for c in errors.BY_KIND)
+
+
+def test_every_call_of_the_library_is_a_method():
+    methods = vars(_control.Control)
+    for name in (n for n in dir(_goxla) if n.startswith("bindings_")):
+        assert any(f"self._go.{name}" in inspect.getsource(m) for m in methods.values() if inspect.isfunction(m)), name
+
+
+def test_waits_are_called_again_until_they_are_over():
+    asked = []
+
+    class Slow:
+        def bindings_Wait(self, device, ms):
+            asked.append((device, ms))
+            return len(asked) == 3
+
+        def bindings_Exchange(self, tag, value, at, count, ms):
+            return '["a", "b"]'
+
+    control = _control.Control(Slow())
+    control.wait(5)
+    assert asked == [(5, _control.SLICE)] * 3
+    assert control.exchange("tag", "a", [0, 1]) == ["a", "b"]

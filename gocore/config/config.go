@@ -46,7 +46,7 @@ var Table = []Var{
 	{"XLA_SYNC_WAIT", Bool, "0", "every sync waits until the device is done"},
 	{"XLA_IR_DEBUG", Bool, "0", "write the Python line of every op into the program, for profiles and dumps of the compiler"},
 	{"XLA_HLO_DEBUG", Bool, "0", "the same as XLA_IR_DEBUG"},
-	{"XLA_USE_SPMD", Bool, "0", "make one device of all devices of the process, as runtime.use_spmd() does"},
+	{"XLA_USE_SPMD", Bool, "0", "call runtime.use_spmd() when the device opens"},
 	{"CONVERT_SHLO_TO_SHARDY", Bool, "0", "with SPMD, Shardy partitions programs, not GSPMD, but for those with local values or uneven parts"},
 	{"XLA_SAVE_TENSORS_FILE", Text, "", "append the graph of every sync to this file"},
 	{"XLA_SAVE_TENSORS_FMT", Text, "text", "the form of these graphs: text, dot, or hlo for the StableHLO program"},

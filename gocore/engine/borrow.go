@@ -43,9 +43,6 @@ func (e *Engine) Borrow(h alias.Handle, src unsafe.Pointer, d dtype.DType, dims 
 	})
 }
 
-// ReturnedJSON is Returned as the bindings call it.
-func (e *Engine) ReturnedJSON() string { return marshal(e.Returned()) }
-
 // Returned takes the numbers of the arrays that were borrowed and are free for other use, each once.
 func (e *Engine) Returned() []int64 {
 	l := &e.loans

@@ -28,9 +28,9 @@ func (e *Engine) watch(p *program) {
 	}
 }
 
-// Collectives is JSON: for each program that has run since Watch, the list of its collectives as the
+// Collectives is, for each program that has run since Watch, the list of its collectives as the
 // compiler left them. It ends the watch, and waits for what still compiles.
-func (e *Engine) Collectives() (string, error) {
+func (e *Engine) Collectives() ([][]hlo.Collective, error) {
 	e.mu.Lock()
 	programs := e.watched
 	e.watched, e.watching = nil, false
@@ -46,9 +46,9 @@ func (e *Engine) Collectives() (string, error) {
 		p.release()
 	}
 	if first != nil {
-		return "", first
+		return nil, first
 	}
-	return marshal(all), nil
+	return all, nil
 }
 
 func (p *program) collectives() ([]hlo.Collective, error) {

@@ -201,12 +201,11 @@ func (c Compilation) String() string {
 	return b.String()
 }
 
-// CompilationsJSON is the latest lowerings with their reasons, the oldest first.
-func (e *Engine) CompilationsJSON() string {
+// Compilations is the latest lowerings with their reasons, the oldest first.
+func (e *Engine) Compilations() []Compilation {
 	e.mu.Lock()
-	log := append([]Compilation{}, e.history.log...)
-	e.mu.Unlock()
-	return marshal(log)
+	defer e.mu.Unlock()
+	return append([]Compilation{}, e.history.log...)
 }
 
 // savedForms are the forms of graphs by the names that XLA_SAVE_TENSORS_FMT has for them.

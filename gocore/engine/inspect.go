@@ -1,15 +1,10 @@
 package engine
 
 import (
-	"encoding/json"
-	"strconv"
-	"strings"
 	"time"
-	"unsafe"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
 	"github.com/torch-go-xla/torch-go-xla/gocore/config"
-	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
@@ -18,32 +13,23 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/pjrt"
 )
 
-// marshal is json.Marshal of values that always can be.
-func marshal(v any) string {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic("engine: " + err.Error())
-	}
-	return string(b)
-}
-
-// OpTableJSON is [[name, schema], …] of the ops table.
-func OpTableJSON() string {
+// OpTable is name and schema of the ops, in the order of their numbers.
+func OpTable() [][2]string {
 	rows := make([][2]string, len(ops.Table))
 	for i, r := range ops.Table {
 		rows[i] = [2]string{r.Name, r.Schema}
 	}
-	return marshal(rows)
+	return rows
 }
 
-// ConfigTableJSON is [[name, type, default, doc], …] of the config table.
-func ConfigTableJSON() string {
+// ConfigTable is name, type, default and doc of the variables of the config table.
+func ConfigTable() [][4]string {
 	types := [...]string{config.Bool: "bool", config.Int: "int", config.Text: "str"}
 	rows := make([][4]string, len(config.Table))
 	for i, v := range config.Table {
 		rows[i] = [4]string{v.Name, types[v.Type], v.Default, v.Doc}
 	}
-	return marshal(rows)
+	return rows
 }
 
 // Configure sets a variable of the config table.
@@ -60,62 +46,6 @@ func (e *Engine) Configure(name, value string) error {
 // Setting is the text of a variable of the config table, or its default.
 func Setting(name string) string { return config.String(name) }
 
-// OpenJSON is Open with its settings as JSON; see bindings.Open.
-func (e *Engine) OpenJSON(text string) error {
-	var in struct {
-		Library     string            `json:"library"`
-		Preload     []string          `json:"preload"`
-		Options     map[string]any    `json:"options"`
-		Torch       string            `json:"torch"`
-		Environment map[string]string `json:"environment"`
-	}
-	decoder := json.NewDecoder(strings.NewReader(text))
-	decoder.UseNumber() // an option that is 1 is another than one that is 1.0
-	if err := decoder.Decode(&in); err != nil {
-		return errs.Wrap(errs.Value, err, "settings: %v", err)
-	}
-	for name, v := range in.Environment {
-		if err := e.Configure(name, v); err != nil {
-			return err
-		}
-	}
-	for name, v := range in.Options {
-		value, ok := option(v)
-		if !ok {
-			return errs.New(errs.Type, "option %s of the plugin is no string, bool, int of 64 bits, float or list of such ints", name)
-		}
-		in.Options[name] = value
-	}
-	return e.Open(Settings{Library: in.Library, Preload: in.Preload, Options: in.Options, Torch: in.Torch})
-}
-
-// option is a create option, as JSON has it, in the type that a plugin's client takes.
-func option(v any) (any, bool) {
-	switch v := v.(type) {
-	case string, bool:
-		return v, true
-	case json.Number:
-		if strings.ContainsAny(v.String(), ".eE") {
-			f, err := strconv.ParseFloat(v.String(), 32)
-			return float32(f), err == nil
-		}
-		i, err := v.Int64()
-		return i, err == nil
-	case []any:
-		list := make([]int64, len(v))
-		for i, item := range v {
-			n, _ := option(item)
-			integer, ok := n.(int64)
-			if !ok {
-				return nil, false
-			}
-			list[i] = integer
-		}
-		return list, true
-	}
-	return nil, false
-}
-
 // DeviceCount is the number of devices, 0 before Open.
 func (e *Engine) DeviceCount() int {
 	if l := e.devices.Load(); l != nil {
@@ -124,59 +54,68 @@ func (e *Engine) DeviceCount() int {
 	return 0
 }
 
-// DevicesJSON describes the plugin's devices.
-func (e *Engine) DevicesJSON() (string, error) {
+// DeviceInfo describes a device of the plugin.
+type DeviceInfo struct {
+	Index           int            `json:"index"`
+	ID              int            `json:"id"`
+	Kind            string         `json:"kind"`
+	Platform        string         `json:"platform"`
+	Description     string         `json:"description"`
+	Attributes      map[string]any `json:"attributes"`
+	Process         int            `json:"process"`
+	LocalHardwareID int            `json:"local_hardware_id"`
+}
+
+// Devices describes the plugin's devices.
+func (e *Engine) Devices() ([]DeviceInfo, error) {
 	if err := e.check(); err != nil {
-		return "", err
+		return nil, err
 	}
-	var out []map[string]any
+	var out []DeviceInfo
 	for i, d := range e.client.PJRT.AddressableDevices() {
 		attrs, err := d.Attributes()
 		if err != nil {
 			attrs = nil
 		}
-		out = append(out, map[string]any{
-			"index": i, "id": d.ID(), "kind": d.Kind(), "platform": e.client.PJRT.PlatformName(),
-			"description": d.String(), "attributes": attrs, "process": d.ProcessIndex(),
-			"local_hardware_id": d.LocalHardwareID(),
-		})
+		out = append(out, DeviceInfo{Index: i, ID: d.ID(), Kind: d.Kind(), Platform: e.client.PJRT.PlatformName(),
+			Description: d.String(), Attributes: attrs, Process: d.ProcessIndex(), LocalHardwareID: d.LocalHardwareID()})
 	}
-	return marshal(out), nil
+	return out, nil
 }
 
-// MemoryJSON is the figures of a device's allocator, with the bytes that live tensors take by shape.
-func (e *Engine) MemoryJSON(dev int) (string, error) {
+// MemoryInfo is the figures of a device's allocator by torch_xla's names, with the bytes of live tensors.
+func (e *Engine) MemoryInfo(dev int) (map[string]int64, error) {
 	d, err := e.device(dev)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	st, err := d.MemoryStats()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	return marshal(map[string]int64{
+	return map[string]int64{
 		"bytes_used": st.BytesInUse, "peak_bytes_used": st.PeakBytesInUse, "bytes_limit": st.BytesLimit,
 		"num_allocs": st.NumAllocs, "largest_alloc": st.LargestAllocSize, "live_bytes": runtime.LiveBytes(),
-	}), nil
+	}, nil
 }
 
-// ClientMemoryJSON is the C memory that the client of the plugin holds in the process, by purpose: bytes and blocks.
-func ClientMemoryJSON() string {
+// ClientMemory is the C memory that the client of the plugin holds in the process, by purpose: bytes and blocks.
+func ClientMemory() map[string][2]int64 {
 	held := make(map[string][2]int64)
 	for _, c := range pjrt.MemoryCounters() {
 		held[c.Purpose] = [2]int64{c.Bytes, c.Blocks}
 	}
-	return marshal(held)
+	return held
 }
 
-// CountersJSON is the counters that are not zero.
-func CountersJSON() string { return marshal(metrics.Counters()) }
+// Counters is the counters that are not zero.
+func Counters() map[string]int64 { return metrics.Counters() }
 
-// MetricsJSON is the metrics that have samples.
-func MetricsJSON() string { return marshal(metrics.Metrics()) }
+// Metrics is the metrics that have samples.
+func Metrics() []metrics.Summary { return metrics.Metrics() }
 
-// Count adds to a counter.
-func Count(name string, n int64) { metrics.C(name).Add(n) }
+// Count adds one to a counter.
+func Count(name string) { metrics.C(name).Add(1) }
 
 // ClearCounters sets all counters to zero.
 func ClearCounters() { metrics.ClearCounters() }
@@ -198,60 +137,45 @@ func (e *Engine) CachedPrograms() int {
 	return e.cache.Len()
 }
 
-// Describe is the state of a storage as JSON.
-func (e *Engine) Describe(handle int64) (string, error) {
+// StorageInfo is the state of a storage.
+type StorageInfo struct {
+	State    string  `json:"state"`
+	Bytes    int64   `json:"bytes"`
+	Device   int32   `json:"device"`
+	Writes   uint32  `json:"writes"`
+	Shape    string  `json:"shape,omitempty"`
+	Dims     []int64 `json:"dims,omitzero"`
+	Sharding string  `json:"sharding,omitempty"`
+	Error    string  `json:"error,omitempty"`
+}
+
+// Describe is the state of a storage.
+func (e *Engine) Describe(h alias.Handle) (StorageInfo, error) {
 	if err := e.lock(); err != nil {
-		return "", err
+		return StorageInfo{}, err
 	}
 	defer e.mu.Unlock()
-	c, err := e.cell(alias.Handle(handle))
+	c, err := e.cell(h)
 	if err != nil {
-		return "", err
+		return StorageInfo{}, err
 	}
-	out := map[string]any{"state": c.State.String(), "bytes": c.Bytes, "device": c.Dev, "writes": c.Writes}
+	out := StorageInfo{State: c.State.String(), Bytes: c.Bytes, Device: c.Dev, Writes: c.Writes}
 	if c.Shape != nil {
-		out["shape"] = c.Shape.String()
-		out["dims"] = append([]int64{}, c.Shape.Dims...)
+		out.Shape, out.Dims = c.Shape.String(), append([]int64{}, c.Shape.Dims...)
 	}
 	if sh := e.shardingOf(c); sh != nil {
-		out["sharding"] = sh.String()
+		out.Sharding = sh.String()
 	}
 	if c.Err != nil {
-		out["error"] = c.Err.Error()
+		out.Error = c.Err.Error()
 	}
-	return marshal(out), nil
+	return out, nil
 }
-
-// UploadWords is Upload as the bindings call it.
-func (e *Engine) UploadWords(handle int64, src unsafe.Pointer, torchType int, dims []int64) error {
-	d := dtype.FromTorch(torchType)
-	if d == dtype.Invalid {
-		return errs.New(errs.Type, "this dtype is not supported on xla devices")
-	}
-	return e.Upload(alias.Handle(handle), src, d, dims)
-}
-
-// BorrowWords is Borrow as the bindings call it.
-func (e *Engine) BorrowWords(handle int64, src unsafe.Pointer, torchType int, dims []int64) (int64, error) {
-	d := dtype.FromTorch(torchType)
-	if d == dtype.Invalid {
-		return 0, errs.New(errs.Type, "this dtype is not supported on xla devices")
-	}
-	return e.Borrow(alias.Handle(handle), src, d, dims)
-}
-
-// FetchWords is Fetch as the bindings call it.
-func (e *Engine) FetchWords(handle int64, dst unsafe.Pointer, size int64) error {
-	return e.Fetch(alias.Handle(handle), dst, size)
-}
-
-// CopyWords is Copy as the bindings call it.
-func (e *Engine) CopyWords(dst, src int64) error { return e.Copy(alias.Handle(dst), alias.Handle(src)) }
 
 // Ready settles a storage and waits until it is computed, or until the timeout; it reports whether it is.
 // The error is the one that reading the storage gives.
-func (e *Engine) Ready(handle int64, timeout time.Duration) (bool, error) {
-	b, err := e.Buffer(alias.Handle(handle))
+func (e *Engine) Ready(h alias.Handle, timeout time.Duration) (bool, error) {
+	b, err := e.Buffer(h)
 	if err != nil || b == nil {
 		return err == nil, err
 	}

@@ -108,29 +108,29 @@ type exchange struct {
 }
 
 // Exchange gives the members, processes of the job of which this is one, a value of this one, under a tag,
-// and returns as JSON what all have given, by member; each does so with the same tags and members, one after
-// the other. It waits for the timeout at most: then it returns "" and is to be called again.
-func (e *Engine) Exchange(tag, value string, members []int, timeout time.Duration) (string, error) {
+// and returns what all have given, by member; each does so with the same tags and members, one after
+// the other. It waits for the timeout at most: then it returns nil and is to be called again.
+func (e *Engine) Exchange(tag, value string, members []int, timeout time.Duration) ([]string, error) {
 	x, err := e.exchange(tag, value, members)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	select {
 	case <-x.done:
 	case <-time.After(timeout):
-		return "", e.client.Job.Failure()
+		return nil, e.client.Job.Failure()
 	}
 	e.mu.Lock()
 	delete(e.exchanges, tag)
 	e.mu.Unlock()
 	if x.err != nil {
-		return "", errs.Wrap(errs.Runtime, x.err, "rendezvous %q: %v", tag, x.err)
+		return nil, errs.Wrap(errs.Runtime, x.err, "rendezvous %q: %v", tag, x.err)
 	}
 	texts := make([]string, len(x.values))
 	for i, v := range x.values {
 		texts[i] = string(v)
 	}
-	return marshal(texts), nil
+	return texts, nil
 }
 
 // exchange finds the exchange of a tag, or begins it.

@@ -15,9 +15,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
 
-// UseSPMD makes one device, xla:0, of all devices of the job. From then on programs are partitioned over
-// them, and values have shardings; every process runs the same programs. Tensors of xla:0 stay, on every
-// device; those of another device are an error. Calling it again does nothing.
+// UseSPMD starts SPMD, as torch_go_xla.runtime.use_spmd says. Calling it again does nothing.
 func (e *Engine) UseSPMD() error {
 	if err := e.lock(); err != nil {
 		return err
@@ -222,8 +220,8 @@ func (e *Engine) inherit(w []int64, copied alias.Handle) {
 	}
 }
 
-// shard describes what one device holds of a value.
-type shard struct {
+// Shard describes what one device holds of a value.
+type Shard struct {
 	Device  int     `json:"device"`
 	Replica int     `json:"replica"`
 	Start   []int64 `json:"start"`
@@ -276,25 +274,25 @@ func (e *Engine) lies(h alias.Handle) (*shape.Shape, *sharding.Sharding, *runtim
 	return b.Shape, b.Sharding(), b.Dev, nil
 }
 
-// Shards describes as JSON what each device of this process holds of a storage's value, after a sync if that is
+// Shards describes what each device of this process holds of a storage's value, after a sync if that is
 // open.
-func (e *Engine) Shards(handle int64) (string, error) {
-	s, sh, d, err := e.lies(alias.Handle(handle))
+func (e *Engine) Shards(h alias.Handle) ([]Shard, error) {
+	s, sh, d, err := e.lies(h)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	first, count := d.Local()
-	shards := make([]shard, count)
+	shards := make([]Shard, count)
 	for k := range shards {
 		start, size := sh.Region(first+k, s.Dims)
-		shards[k] = shard{Device: first + k, Replica: sh.Replica(first + k), Start: start, Size: size}
+		shards[k] = Shard{Device: first + k, Replica: sh.Replica(first + k), Start: start, Size: size}
 	}
-	return marshal(shards), nil
+	return shards, nil
 }
 
 // FetchShard copies what a device holds of a storage's value to host memory of its size, as Shards gives it.
-func (e *Engine) FetchShard(handle int64, device int, dst unsafe.Pointer) error {
-	b, err := e.sharded(alias.Handle(handle))
+func (e *Engine) FetchShard(h alias.Handle, device int, dst unsafe.Pointer) error {
+	b, err := e.sharded(h)
 	if err != nil {
 		return err
 	}
@@ -308,24 +306,15 @@ func (e *Engine) FetchShard(handle int64, device int, dst unsafe.Pointer) error 
 
 // SetShards replaces what each device of this process holds of a storage's value: sources are the addresses of
 // dense arrays, one a device, of the sizes that Shards gives.
-func (e *Engine) SetShards(handle int64, sources []unsafe.Pointer) error {
-	s, sh, d, err := e.lies(alias.Handle(handle))
+func (e *Engine) SetShards(h alias.Handle, sources []unsafe.Pointer) error {
+	s, sh, d, err := e.lies(h)
 	if err != nil {
 		return err
 	}
 	if _, count := d.Local(); len(sources) != count {
 		return errs.New(errs.Value, "%d shards for %d devices", len(sources), count)
 	}
-	return e.fill(alias.Handle(handle), s, func(*runtime.Device, *shape.Shape, *sharding.Sharding) (*runtime.Buffer, error) {
+	return e.fill(h, s, func(*runtime.Device, *shape.Shape, *sharding.Sharding) (*runtime.Buffer, error) {
 		return d.UploadParts(sources, s, sh)
 	})
-}
-
-// AnnotateWords is Annotate as the bindings call it.
-func (e *Engine) AnnotateWords(handle int64, torchType int, dims []int64, text string) error {
-	d := dtype.FromTorch(torchType)
-	if d == dtype.Invalid {
-		return errs.New(errs.Type, "this dtype is not supported on xla devices")
-	}
-	return e.Annotate(alias.Handle(handle), d, dims, text)
 }

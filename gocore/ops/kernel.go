@@ -164,9 +164,6 @@ func (l *Lowering) torchResults(k *Kernel) (results []*shape.Shape, which []int6
 	return results, which
 }
 
-// wordResult is the first word of an argument that is like a result; see torchcpu's torch.h.
-const wordResult wire.Kind = 32
-
 // torchArgs are the node's arguments as a call encodes them; false if the kernel cannot take them.
 func (l *Lowering) torchArgs(row *Row) (words []int64, operands []value, ok bool) {
 	kinds := row.torchOp().Args
@@ -177,7 +174,7 @@ func (l *Lowering) torchArgs(row *Row) (words []int64, operands []value, ok bool
 		like, isLike := row.Torch.Like[i]
 		switch {
 		case isLike:
-			words = append(words, wire.Tag(wordResult, like))
+			words = append(words, wire.Tag(wire.KResult, like))
 		case k == wire.KNull && optional:
 			words = append(words, wire.Tag(wire.KNull, 0))
 		case k == wire.KNull && kind == 'b' && i >= l.Len():

@@ -132,7 +132,7 @@ func tgx_resize(handle, nbytes C.int64_t) (status C.int64_t) {
 //export tgx_ready
 func tgx_ready(handle, ms C.int64_t, ready *C.int64_t) (status C.int64_t) {
 	defer guard(&status)
-	done, err := engine.Default.Ready(int64(handle), time.Duration(ms)*time.Millisecond)
+	done, err := engine.Default.Ready(engine.Handle(handle), time.Duration(ms)*time.Millisecond)
 	*ready = 0
 	if done {
 		*ready = 1
@@ -143,7 +143,7 @@ func tgx_ready(handle, ms C.int64_t, ready *C.int64_t) (status C.int64_t) {
 //export tgx_fetch
 func tgx_fetch(handle C.int64_t, dst unsafe.Pointer, nbytes C.int64_t) (status C.int64_t) {
 	defer guard(&status)
-	return result(engine.Default.FetchWords(int64(handle), dst, int64(nbytes)))
+	return result(engine.Default.Fetch(engine.Handle(handle), dst, int64(nbytes)))
 }
 
 //export tgx_idle

@@ -2,7 +2,7 @@
 #ifndef TGX_VOCABULARY_H
 #define TGX_VOCABULARY_H
 
-#define TGX_VOCABULARY "0dfc136de25b5ba7"
+#define TGX_VOCABULARY "3dfa9f056cfc56b8"
 
 /* Kind says what an encoded argument is. */
 enum {
@@ -23,6 +23,7 @@ enum {
   TGX_TYPE = 14,
   TGX_DEVICE = 15,
   TGX_GENERATOR = 16,
+  TGX_RESULT = 32, /* memory like that of result n, whose values do not matter; only in a call of a torch kernel */
 };
 
 /* TagBits are the places of what a tag holds. */

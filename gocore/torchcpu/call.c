@@ -89,26 +89,26 @@ static bool tensor_of(struct torch_call *call, const struct torch_array *a, torc
 
 /* ---- arguments ---- */
 
-static int word_kind(int64_t word) { return (int)(word & 0xff); }
-static int64_t word_count(int64_t word) { return (int64_t)((uint64_t)word >> 8); }
+static int word_kind(int64_t word) { return (int)(word & TGX_KIND_MASK); }
+static int64_t word_count(int64_t word) { return (int64_t)((uint64_t)word >> TGX_COUNT_SHIFT); }
 static bool is_list(char kind) { return strchr("IBDLO", kind) != NULL; }
 
 /* The words behind the first one of an argument; −1 for a kind that no call has. */
 static int64_t words_behind(int64_t first) {
   switch (word_kind(first)) {
-    case WORD_NULL:
-    case WORD_TENSOR:
-    case WORD_RESULT:
+    case TGX_NULL:
+    case TGX_TENSOR:
+    case TGX_RESULT:
       return 0;
-    case WORD_CONST:
-    case WORD_CONSTF:
-    case WORD_TYPE:
+    case TGX_CONST:
+    case TGX_CONST_F:
+    case TGX_TYPE:
       return 1;
-    case WORD_INTS:
-    case WORD_FLOATS:
-    case WORD_TENSORS:
+    case TGX_INTS:
+    case TGX_FLOATS:
+    case TGX_TENSORS:
       return word_count(first);
-    case WORD_TEXT:
+    case TGX_TEXT:
       return word_count(first) / 8 + (word_count(first) % 8 != 0);
   }
   return -1;
@@ -118,25 +118,25 @@ static int64_t words_behind(int64_t first) {
 static bool fits(char kind, int word) {
   switch (kind) {
     case 'T':
-      return word == WORD_TENSOR || word == WORD_RESULT;
+      return word == TGX_TENSOR || word == TGX_RESULT;
     case 'i':
     case 'b':
-      return word == WORD_CONST;
+      return word == TGX_CONST;
     case 'd':
-      return word == WORD_CONST || word == WORD_CONSTF;
+      return word == TGX_CONST || word == TGX_CONST_F;
     case 's':
-      return word == WORD_TEXT;
+      return word == TGX_TEXT;
     case 'y':
-      return word == WORD_TYPE;
+      return word == TGX_TYPE;
     case 'I':
-      return word == WORD_INTS || word == WORD_CONST;
+      return word == TGX_INTS || word == TGX_CONST;
     case 'B':
-      return word == WORD_INTS;
+      return word == TGX_INTS;
     case 'D':
-      return word == WORD_FLOATS;
+      return word == TGX_FLOATS;
     case 'L':
     case 'O':
-      return word == WORD_TENSORS;
+      return word == TGX_TENSORS;
   }
   return false;
 }
@@ -154,10 +154,10 @@ static bool check(struct torch_call *call) {
     int64_t first = *at++, behind = words_behind(first);
     int word = word_kind(first);
     if (behind < 0 || behind > end - at) return torch_refuse(call, "argument %d is cut off or of an unknown kind", place);
-    if (word == WORD_NULL ? !optional : !fits(kind, word)) return torch_refuse(call, "argument %d is not of the kind that the op takes", place);
-    if (word == WORD_TENSOR) operands++;
-    if (word == WORD_RESULT && word_count(first) >= call->out_count) return torch_refuse(call, "argument %d is like a result that there is not", place);
-    for (int64_t i = 0; word == WORD_TENSORS && i < behind; i++) {
+    if (word == TGX_NULL ? !optional : !fits(kind, word)) return torch_refuse(call, "argument %d is not of the kind that the op takes", place);
+    if (word == TGX_TENSOR) operands++;
+    if (word == TGX_RESULT && word_count(first) >= call->out_count) return torch_refuse(call, "argument %d is like a result that there is not", place);
+    for (int64_t i = 0; word == TGX_TENSORS && i < behind; i++) {
       if (at[i] == 0 && kind == 'L') return torch_refuse(call, "argument %d has a None", place);
       operands += at[i] != 0;
     }
@@ -177,7 +177,7 @@ static bool check(struct torch_call *call) {
 struct torch_list torch_argument(const struct torch_call *call, int place) {
   const int64_t *at = call->words;
   for (; place > 0; place--) at += 1 + words_behind(*at);
-  bool numbers = word_kind(*at) == WORD_INTS || word_kind(*at) == WORD_CONST;
+  bool numbers = word_kind(*at) == TGX_INTS || word_kind(*at) == TGX_CONST;
   return (struct torch_list){at + 1, numbers ? words_behind(*at) : 0};
 }
 
@@ -205,7 +205,7 @@ static bool boxed(struct stack *s, uint64_t *word) {
 }
 
 static bool list(struct stack *s, char kind, int64_t first, const int64_t *values, uint64_t *word) {
-  int64_t n = word_kind(first) == WORD_CONST ? 1 : word_count(first);
+  int64_t n = word_kind(first) == TGX_CONST ? 1 : word_count(first);
   void *l = NULL;
   if (torch.torch_new_list_reserve_size((size_t)n, &l) != 0) return torch_failed(s->call);
   for (int64_t i = 0; i < n; i++) {
@@ -234,19 +234,19 @@ static bool push(struct stack *s, char kind, bool optional) {
   bool ok = true;
   s->at += words_behind(first);
   switch (word_kind(first)) {
-    case WORD_NULL:
+    case TGX_NULL:
       s->words[s->count++] = 0;
       return true;
-    case WORD_TENSOR:
+    case TGX_TENSOR:
       ok = operand(s, &word);
       break;
-    case WORD_RESULT: {
+    case TGX_RESULT: {
       torch_tensor t = NULL;
       ok = tensor_of(s->call, &s->call->out[word_count(first)], &t);
       word = (uint64_t)(uintptr_t)t;
       break;
     }
-    case WORD_TEXT: {
+    case TGX_TEXT: {
       void *text = NULL;
       ok = torch.torch_new_string_handle((const char *)values, (size_t)word_count(first), &text) == 0 || torch_failed(s->call);
       word = (uint64_t)(uintptr_t)text;
@@ -255,7 +255,7 @@ static bool push(struct stack *s, char kind, bool optional) {
     default:
       if (is_list(kind))
         ok = list(s, kind, first, values, &word);
-      else if (kind == 'd' && word_kind(first) == WORD_CONST)
+      else if (kind == 'd' && word_kind(first) == TGX_CONST)
         word = bits((double)values[0]);
       else
         word = kind == 'b' ? values[0] != 0 : (uint64_t)values[0];

@@ -6,8 +6,6 @@
 
 #include "torch.h"
 
-enum { C10_INT = 3, C10_LONG = 4, C10_FLOAT = 6, C10_COMPLEX_FLOAT = 9, C10_COMPLEX_DOUBLE = 10 };
-
 static int64_t numel(const struct torch_array *a) {
   int64_t n = 1;
   for (int i = 0; i < a->rank; i++) n *= a->dims[i];
@@ -21,8 +19,8 @@ static bool same_dims(const struct torch_array *a, const struct torch_array *b) 
 /* LAPACK may not come back from what is not finite. */
 static bool all_finite(struct torch_call *call) {
   const struct torch_array *a = &call->in[0];
-  bool single = a->type == C10_FLOAT || a->type == C10_COMPLEX_FLOAT;
-  int64_t n = numel(a) * (a->type == C10_COMPLEX_FLOAT || a->type == C10_COMPLEX_DOUBLE ? 2 : 1);
+  bool single = a->type == TGX_DTYPE_FLOAT32 || a->type == TGX_DTYPE_COMPLEX64;
+  int64_t n = numel(a) * (a->type == TGX_DTYPE_COMPLEX64 || a->type == TGX_DTYPE_COMPLEX128 ? 2 : 1);
   for (int64_t i = 0; i < n; i++)
     if (!isfinite(single ? ((const float *)a->data)[i] : ((const double *)a->data)[i]))
       return torch_refuse(call, "input tensor should not contain infs or NaNs.");
@@ -41,7 +39,7 @@ static bool cholesky_factor(struct torch_call *call) {
 /* LAPACK swaps the rows that pivots name, counted from 1; two negative ones together are a block of two rows. */
 static bool ldl_pivots(struct torch_call *call) {
   const struct torch_array *factors = &call->in[0], *pivots = &call->in[1];
-  if (factors->rank < 2 || pivots->type != C10_INT || pivots->rank != factors->rank - 1 ||
+  if (factors->rank < 2 || pivots->type != TGX_DTYPE_INT32 || pivots->rank != factors->rank - 1 ||
       memcmp(pivots->dims, factors->dims, (size_t)pivots->rank * sizeof *pivots->dims) != 0)
     return torch_refuse(call, "the pivots are not of the factors' batch");
   int64_t n = factors->dims[factors->rank - 1], count = numel(pivots);
@@ -90,7 +88,7 @@ static bool convolution_gradient(struct torch_call *call) {
 static bool pool_gradient(struct torch_call *call) {
   if (call->in_count != 2 || call->out_count != 1) return torch_refuse(call, "the input is not given as the result's like");
   const struct torch_array *grad = &call->in[0], *places = &call->in[1], *out = &call->out[0];
-  if (!same_dims(grad, places) || out->rank != grad->rank || out->rank < 3 || places->type != C10_LONG)
+  if (!same_dims(grad, places) || out->rank != grad->rank || out->rank < 3 || places->type != TGX_DTYPE_INT64)
     return torch_refuse(call, "gradient, indices and result differ in shape");
   uint64_t plane = (uint64_t)(out->dims[out->rank - 2] * out->dims[out->rank - 1]);
   const uint64_t *at = places->data;

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "vocabulary.h"
+
 typedef void *torch_tensor; /* an owned at::Tensor */
 
 #define TORCH_FUNCTIONS(X)                                                                                    \
@@ -58,20 +60,9 @@ struct torch_op {
 /* Kinds of arguments in torch_op.args, one letter each, followed by '?' where None may be given: T Tensor, i int, b bool,
  * d float, s str, y ScalarType, I int[], B bool[], D float[], L Tensor[], O Tensor?[], n any other, always None. */
 
-/* First words of encoded arguments, kind | count << 8: those of ir.Kind (gocore/ir/args.go) that a call has, and one that is
- * only known here. */
-enum {
-  WORD_NULL = 0,
-  WORD_TENSOR = 1,  /* the next operand */
-  WORD_CONST = 7,   /* value */
-  WORD_CONSTF = 8,  /* IEEE bits */
-  WORD_INTS = 9,    /* count values */
-  WORD_FLOATS = 10, /* count values, IEEE bits */
-  WORD_TENSORS = 11, /* count words: 1 the next operand, 0 None */
-  WORD_TEXT = 13,    /* count bytes, padded to words */
-  WORD_TYPE = 14,    /* a c10::ScalarType */
-  WORD_RESULT = 32   /* memory like that of result count, whose values do not matter */
-};
+/* Arguments are encoded as in a node of package ir, see wire.Kind: of its kinds a call has TGX_NULL, TGX_TENSOR (the next
+ * operand), TGX_CONST, TGX_CONST_F, TGX_INTS, TGX_FLOATS, TGX_TENSORS (a word each: 1 the next operand, 0 None), TGX_TEXT,
+ * TGX_TYPE and TGX_RESULT. */
 
 /* An array in memory that the caller keeps during a call. */
 struct torch_array {

@@ -3,4 +3,4 @@
 package wire
 
 // Hash names the state of the vocabulary.
-const Hash = "0dfc136de25b5ba7"
+const Hash = "3dfa9f056cfc56b8"

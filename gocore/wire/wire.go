@@ -2,8 +2,9 @@
 // of a traced op and of its results mean, and how a call ends.
 //
 // Each list is stated here and nowhere else. `go generate ./gocore/wire` writes it, with the element types
-// of package dtype and the kinds of errors of package errs, into a C header (gocore/pyfast/vocabulary.h)
-// and a Python module (torch_go_xla/_vocabulary.py); a constant Head of type HeadWord becomes TGX_HEAD_….
+// of package dtype and the kinds of errors of package errs, into a C header (vocabulary.h in
+// gocore/pyfast and gocore/torchcpu) and a Python module (torch_go_xla/_vocabulary.py); a constant Head of
+// type HeadWord becomes TGX_HEAD_….
 // Hash names the state of the lists: a library and a package that differ in it refuse each other.
 //
 // A record is what a kernel hands to engine.Trace for one op:
@@ -61,6 +62,7 @@ const (
 	KType
 	KDevice
 	KGenerator
+	KResult Kind = 32 // memory like that of result n, whose values do not matter; only in a call of a torch kernel
 )
 
 // TagBits are the places of what a tag holds.

@@ -15,7 +15,6 @@ from ._backend import partitioning
 from ._backend.core import device_index, is_xla
 from ._backend.op_sharding import OpSharding, ShardingType
 from ._backend.snapshot import cpu_tensors, settled
-from ._core import call
 from ._core import core as _native
 from .backends import get_mat_mul_precision as _xla_get_mat_mul_precision  # noqa: F401
 from .backends import set_mat_mul_precision as _xla_set_mat_mul_precision  # noqa: F401
@@ -102,7 +101,7 @@ def _set_buffer_donation(tensor: torch.Tensor, should_donate: bool) -> bool:
     (handle,) = _handles([tensor])
     caller = sys._getframe(1)
     where = f"{caller.f_code.co_filename}:{caller.f_lineno}"
-    call(_native.raw.bindings_SetDonation, handle, should_donate, where)
+    _native.set_donation(handle, should_donate, where)
     _native.count("XlaSetBufferDonation")
     return True
 
@@ -110,7 +109,7 @@ def _set_buffer_donation(tensor: torch.Tensor, should_donate: bool) -> bool:
 def _get_buffer_donation(tensor: torch.Tensor) -> bool:
     """Tell whether a tensor's buffer was given away."""
     (handle,) = _handles([tensor])
-    return bool(call(_native.raw.bindings_Donation, handle))
+    return _native.donation(handle)
 
 
 # ---- graphs ----

@@ -107,8 +107,8 @@ def real_devices() -> list[str]:
 
 def live_bytes() -> int:
     """Return the bytes that live tensors take on the devices, by their shapes."""
-    _native.raw.bindings_LiveStorages()  # frees what died since the last op
-    return int(_native.raw.bindings_LiveBytes())
+    _native.live_storages()  # frees what died since the last op
+    return _native.live_bytes()
 
 
 def sync(wait: bool = False, reset_scope: bool = True) -> None:

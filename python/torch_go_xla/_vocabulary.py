@@ -6,7 +6,7 @@ Generated from gocore/wire, gocore/dtype and gocore/errs by `go generate ./gocor
 from __future__ import annotations
 
 # State of the vocabulary; the library must have the same.
-HASH = "0dfc136de25b5ba7"
+HASH = "3dfa9f056cfc56b8"
 
 # Disposition is what becomes of a result.
 NEW = 0

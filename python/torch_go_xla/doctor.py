@@ -34,12 +34,12 @@ _PACKAGES = ("torch", "numpy", "pjrt-xla-cpu", "jax-cuda13-pjrt", "libtpu", "tor
 
 def _versions() -> dict[str, str]:
     """Return the versions of the system, the package, its core, and the packages that matter to it."""
-    raw = torch_go_xla._core.core.raw
+    core = torch_go_xla._core.core
     found = {
         "python": f"{platform.python_version()} ({sys.executable})",
         "system": f"{platform.platform()}, {os.cpu_count()} CPUs",
         "torch_go_xla": f"{torch_go_xla.__version__} ({Path(torch_go_xla.__file__).parent})",
-        "core": str(raw.bindings_Version()),
+        "core": core.version(),
     }
     for name in _PACKAGES:
         try:
@@ -86,7 +86,7 @@ def _cache() -> dict[str, str]:
     if folder:
         files = [p for p in Path(folder).rglob("*") if p.is_file()]
         text = f"{folder}: {len(files)} files, {sum(p.stat().st_size for p in files) / 2**20:.1f} MiB"
-    return {"folder": text, "programs in memory": str(torch_go_xla._core.core.raw.bindings_CachedPrograms())}
+    return {"folder": text, "programs in memory": str(torch_go_xla._core.core.cached_programs())}
 
 
 def _environment() -> dict[str, str]:

@@ -7,7 +7,6 @@ from typing import Any
 
 from . import _job
 from ._backend import partitioning
-from ._core import call
 from ._core import core as _native
 
 
@@ -31,8 +30,9 @@ def is_bf16_supported() -> bool:
 def use_spmd(auto: bool = False) -> None:
     """Make one device, ``xla:0``, of all devices of all processes, over which tensors and programs are sharded.
 
-    Call it before there are tensors on other devices; those on ``xla:0`` stay. Every process runs the same program on
-    the same values, of which its devices hold their shards. NotImplementedError for ``auto``.
+    Call it before there are tensors on other devices, which are a RuntimeError; those on ``xla:0`` stay, on every
+    device. Every process runs the same program on the same values, of which its devices hold their shards. Calling it
+    again does nothing. NotImplementedError for ``auto``.
     """
     if auto:
         raise NotImplementedError("automatic sharding is not supported: annotate tensors by hand")
@@ -139,4 +139,4 @@ def initialize_cache(path: str, readonly: bool = False) -> None:
 
 def get_num_cached_compilation_graph() -> int:
     """Return the number of compiled programs in memory."""
-    return int(call(_native.raw.bindings_CachedPrograms))
+    return _native.cached_programs()

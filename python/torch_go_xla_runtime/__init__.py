@@ -18,7 +18,6 @@ is computed. SECURITY.md says what a stranger's program can still do, which is t
 
 from __future__ import annotations
 
-import array
 import importlib.util
 import json
 import os
@@ -33,9 +32,6 @@ import numpy as np
 from ._bundle import Array, Folder, Signature, Weight, dtype_of, file_name
 
 __all__ = ["Bundle", "Folder", "Program", "Signature", "Weight", "file_name", "flatten", "load", "unflatten"]
-
-# How long a wait stays in the core before Python looks for signals, in ms.
-_SLICE = 50
 
 
 def _module(name: str, path: Path) -> ModuleType:
@@ -60,11 +56,11 @@ def _core() -> Any:
     """Return the Go core with its device open."""
     root = _root()
     library = next((root / "_go").glob("_goxla.*.so"))
-    core = _module("torch_go_xla._go._goxla", library)
-    if core.bindings_DeviceCount() == 0:  # no device is open yet
+    core = _module("torch_go_xla._control", root / "_control.py").Control(_module("torch_go_xla._go._goxla", library))
+    if core.device_count() == 0:  # no device is open yet
         plugins = _module("torch_go_xla.plugins", root / "plugins.py")
-        known = {row[0] for row in json.loads(core.bindings_ConfigTable())}
-        core.bindings_Open(json.dumps(plugins.device_settings(known)))
+        known = {row[0] for row in core.config_table()}
+        core.open_device(json.dumps(plugins.device_settings(known)))
     return core
 
 
@@ -82,8 +78,8 @@ class Program:
             "arguments": [a.described() for a in signature.arguments],
             "results": [a.described() for a in signature.outputs],
         }
-        self._drop = self._core.bindings_DropReplay  # at the end of the process the module is emptied first
-        self._id = self._core.bindings_LoadProgram(device, text, json.dumps(described))
+        self._drop = self._core.drop_replay  # at the end of the process the module is emptied first
+        self._id = self._core.load_program(device, text, json.dumps(described))
 
     def __del__(self) -> None:
         if getattr(self, "_id", 0):
@@ -91,18 +87,15 @@ class Program:
 
     def __call__(self, arguments: Sequence[int]) -> list[int]:
         """Run it; the caller frees the results. It returns while the device computes."""
-        given, made = array.array("q", arguments), array.array("q", bytes(8 * self._results))
-        where = given.buffer_info()[0], len(given), made.buffer_info()[0], len(made)
-        if not self._core.bindings_Replay(self._id, *where):
-            raise ValueError("an argument has another type or shape than the program's, or lies on another device")
-        return list(made)
+        made: list[int] = self._core.replay(self._id, arguments, self._results)
+        return made
 
 
 class _Array:
     """An array on the device; it is freed with the object."""
 
     def __init__(self, core: Any, handle: int) -> None:
-        self._core, self._free, self.handle = core, core.bindings_Free, handle
+        self._core, self._free, self.handle = core, core.free, handle
 
     def __del__(self) -> None:
         self._free(self.handle)
@@ -110,9 +103,7 @@ class _Array:
     def numpy(self, description: Array) -> np.ndarray[Any, Any]:
         """Wait for the array and return a copy."""
         out = np.empty(description.shape, dtype_of(description.dtype))
-        while not self._core.bindings_Ready(self.handle, _SLICE):
-            pass
-        self._core.bindings_Fetch(self.handle, out.ctypes.data, out.nbytes)
+        self._core.fetch(self.handle, out.ctypes.data, out.nbytes)
         return out
 
 
@@ -164,9 +155,8 @@ class Bundle:
         self._weights = [self._place(folder.weight(w), w) for w in self._signature.weights]
 
     def _place(self, data: np.ndarray[Any, Any], description: Array) -> _Array:
-        dims = array.array("q", description.shape)
-        where = dims.buffer_info()[0], len(dims), self._device
-        return _Array(self._core, self._core.bindings_Place(data.ctypes.data, data.nbytes, description.type, *where))
+        where = data.ctypes.data, data.nbytes, description.type, description.shape, self._device
+        return _Array(self._core, self._core.place(*where))
 
     def _upload(self, value: Any, index: int) -> _Array:
         want = self._signature.inputs[index]

@@ -86,7 +86,7 @@ def run(programs: Sequence[Program], configuration: Configuration, seed: int = 0
 
     gc.collect()  # and not on the way, see main: what is alive at a sync is the same in every process
     for name, value in (_DEFAULT | dict(configuration.settings)).items():
-        core.raw.bindings_Configure(name, value)
+        core.configure(name, value)
     chance = random.Random(f"{seed} {configuration.name}")
 
     def sync() -> None:

@@ -43,7 +43,7 @@ var allowed = map[string][]string{
 	"gocore/engine": {"gocore/dtype", "gocore/shape", "gocore/sharding", "gocore/hlo", "gocore/wire", "gocore/ir", "gocore/stablehlo", "gocore/ops", "gocore/alias",
 		"gocore/lazy", "gocore/lower", "gocore/cache", "gocore/runtime", "gocore/strided", "gocore/torchcpu", "pjrt", "pjrt/rendezvous"},
 	"gocore/pyfast":   {"gocore/engine", "gocore/wire"},
-	"bindings":        {"gocore/engine", "gocore/pyfast", "gocore/wire"},
+	"bindings":        {"gocore/dtype", "gocore/engine", "gocore/pyfast", "gocore/wire"},
 	"pjrt":            {},
 	"pjrt/rendezvous": {"pjrt"},
 }

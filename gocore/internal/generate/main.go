@@ -1,5 +1,5 @@
 // Command generate writes what C, C++ and Python must know as Go states it; a test holds that the files in the tree are
-// what it writes. Run it by `go generate ./gocore/wire`.
+// what it writes. Run it by `go generate ./gocore/wire ./bindings`.
 package main
 
 import (
@@ -53,13 +53,19 @@ func root() (string, error) {
 
 // files are the generated texts by their paths in the module.
 func files(root string) (map[string]string, error) {
-	v, err := vocabularyOf(filepath.Join(root, "gocore", "wire", "wire.go"))
+	surface, err := surfaceOf(filepath.Join(root, "bindings"))
+	if err != nil {
+		return nil, err
+	}
+	v, err := vocabularyOf(filepath.Join(root, "gocore", "wire", "wire.go"), facts(surface))
 	if err != nil {
 		return nil, err
 	}
 	return map[string]string{
+		"python/torch_go_xla/_control.py":    control(surface),
 		"gocore/wire/hash.go":                v.goHash(),
 		"gocore/pyfast/vocabulary.h":         v.cHeader(),
+		"gocore/torchcpu/vocabulary.h":       v.cHeader(), // cgo does not see a change of a file in another package
 		"python/torch_go_xla/_vocabulary.py": v.python(),
 		"pjrt/types.go":                      v.pjrtGo(),
 		"pjrt/types.h":                       v.pjrtC(),

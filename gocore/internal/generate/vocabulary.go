@@ -36,8 +36,9 @@ type vocabulary struct {
 	hash   string
 }
 
-// vocabularyOf reads the constants of a Go file that imports nothing. The rest is compiled into this program.
-func vocabularyOf(path string) (*vocabulary, error) {
+// vocabularyOf reads the constants of a Go file that imports nothing. The rest is compiled into this program, but for
+// what the hash must follow besides.
+func vocabularyOf(path, besides string) (*vocabulary, error) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, path, nil, parser.ParseComments)
 	if err != nil {
@@ -71,7 +72,7 @@ func vocabularyOf(path string) (*vocabulary, error) {
 			}
 		}
 	}
-	v.hash = fmt.Sprintf("%x", sha256.Sum256([]byte(v.facts())))[:16]
+	v.hash = fmt.Sprintf("%x", sha256.Sum256([]byte(v.facts()+besides)))[:16]
 	return v, nil
 }
 

@@ -5,12 +5,13 @@ Tensors are plain ``torch.Tensor``s: the address of a storage is the handle of a
 versions, hooks and autograd are torch's own.
 
 The package uses torch and the module _goxlafast; it imports nothing else of torch_go_xla. What it needs of
-the core is `core.Core`.
+the core is `_core.NativeCore`.
 """
 
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -25,10 +26,13 @@ from . import (
     sharing,
     storage,
 )
-from .core import Core, native
+from .core import native
 from .errors import BY_KIND
 
-__all__ = ["Core", "install"]
+if TYPE_CHECKING:
+    from .._core import NativeCore
+
+__all__ = ["install"]
 
 _installed = False
 
@@ -51,7 +55,7 @@ def _setup_kernels(fast: object) -> None:
     fast.set_skipped_directories(skipped)  # type: ignore[attr-defined]
 
 
-def install(implementation: Core) -> None:
+def install(implementation: NativeCore) -> None:
     """Make ``xla`` a device of this process. A second call does nothing.
 
     ImportError says why a torch, or another backend in the process, makes that impossible.

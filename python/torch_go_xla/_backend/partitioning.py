@@ -1,4 +1,4 @@
-"""SPMD: one program on all devices of all processes, and where the values of tensors lie on them.
+"""SPMD: one program on all devices, and where the values of tensors lie on them.
 
 A tensor has one value, the global one. Its *sharding*, a text in GSPMD's form, says what each device holds of it::
 
@@ -41,11 +41,7 @@ class Shard:
 
 
 def use_spmd() -> None:
-    """Make one device, ``xla:0``, of all devices of all processes.
-
-    Tensors of ``xla:0`` stay, on every device. RuntimeError if there are tensors on another device. Calling it again
-    does nothing.
-    """
+    """Start SPMD, as `torch_go_xla.runtime.use_spmd` says."""
     native().use_spmd()
     native().fast.set_current_device(0)
 
@@ -127,13 +123,20 @@ def _state(t: torch.Tensor) -> dict[str, Any] | None:
 # ---- shards ----
 
 
+def _held(handle: int, wait: bool = True) -> list[dict[str, Any]]:
+    """Return what each device of this process holds of a storage; with ``wait`` its value is computed first."""
+    if wait:
+        native().ready(handle)
+    return native().shards(handle)
+
+
 def shards(t: torch.Tensor) -> list[Shard]:
     """Return what each device of this process holds of a tensor, after a sync; RuntimeError without SPMD."""
     t = dense(t)
     core = native()
     handle = core.fast.handle(t)
     result = []
-    for s in core.shards(handle):
+    for s in _held(handle):
         data = torch.empty(s["size"], dtype=t.dtype)
         if data.numel():
             core.fetch_shard(handle, s["device"], data.data_ptr())
@@ -156,13 +159,13 @@ def regions(t: torch.Tensor, wait: bool = False) -> list[tuple[slice, ...]]:
 
     Without, there is no sync if the tensor is marked with a sharding. A view must be made `dense` before.
     """
-    return [_index(s) for s in native().shards(native().fast.handle(_checked(t).detach()), wait=wait)]
+    return [_index(s) for s in _held(native().fast.handle(_checked(t).detach()), wait)]
 
 
 def bytes_held(t: torch.Tensor) -> list[int]:
     """Return how many bytes of a tensor's storage each device of this process holds; see `shards`."""
     t = resolved(_checked(t).detach())
-    return [math.prod(s["size"]) * t.element_size() for s in native().shards(native().fast.handle(t))]
+    return [math.prod(s["size"]) * t.element_size() for s in _held(native().fast.handle(t))]
 
 
 def set_shards_(t: torch.Tensor, local: Sequence[torch.Tensor]) -> None:
@@ -175,7 +178,7 @@ def set_shards_(t: torch.Tensor, local: Sequence[torch.Tensor]) -> None:
     if _state(t) is None:
         raise RuntimeError("set_shards_ needs a tensor that is all of its storage, and no view of it with other sizes")
     handle = core.fast.handle(t)
-    found = core.shards(handle)
+    found = _held(handle)
     if len(local) != len(found):
         raise ValueError(f"{len(local)} shards for {len(found)} devices")
     held = [x.detach().to(device="cpu", dtype=t.dtype).contiguous() for x in local]

@@ -115,8 +115,7 @@ def read(source: torch.Tensor, to: torch.Tensor) -> None:
 
 def _upload(source: torch.Tensor, to: torch.Tensor) -> None:
     core = native()
-    nbytes = source.numel() * source.element_size()
-    core.upload(core.fast.handle(to), source.data_ptr(), nbytes, scalar_type(source.dtype), tuple(source.shape))
+    core.upload(core.fast.handle(to), source.data_ptr(), scalar_type(source.dtype), tuple(source.shape))
 
 
 def write(source: torch.Tensor, to: torch.Tensor) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,17 +39,17 @@ def client_memory() -> dict[str, tuple[int, int]]:
 
     What the plugin itself holds is in ``xm.get_memory_info``.
     """
-    return {purpose: (held[0], held[1]) for purpose, held in json.loads(_native.raw.bindings_ClientMemory()).items()}
+    return {purpose: (held[0], held[1]) for purpose, held in _native.client_memory().items()}
 
 
 def clear_counters() -> None:
     """Set all counters to zero."""
-    _native.raw.bindings_Clear(True, False)
+    _native.clear(True, False)
 
 
 def clear_metrics() -> None:
     """Drop all samples."""
-    _native.raw.bindings_Clear(False, True)
+    _native.clear(False, True)
 
 
 def clear_all() -> None:

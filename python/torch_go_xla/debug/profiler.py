@@ -212,11 +212,11 @@ class Trace:
         self._begin: int | None = None
 
     def __enter__(self) -> None:
-        self._begin = int(_native.raw.bindings_ProfileSpan("", 0)) if _path or _serving else None
+        self._begin = _native.profile_span("", 0) if _path or _serving else None
 
     def __exit__(self, *_: object) -> None:
         if self._begin is not None:
-            _native.raw.bindings_ProfileSpan(self.name, self._begin)
+            _native.profile_span(self.name, self._begin)
 
 
 class StepTrace(Trace):

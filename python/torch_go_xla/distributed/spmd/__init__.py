@@ -1,4 +1,4 @@
-"""SPMD: tensors and programs over all devices of the process; torch_xla's ``torch_xla.distributed.spmd``, as ``xs``.
+"""SPMD: tensors and programs over many devices; torch_xla's ``torch_xla.distributed.spmd``, as ``xs``.
 
 ::
 
