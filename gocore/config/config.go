@@ -44,6 +44,7 @@ var Table = []Var{
 	{"XLA_PERSISTENT_CACHE_READ_ONLY", Bool, "0", "read the persistent cache, do not write it"},
 	{"TORCH_GO_XLA_PERSISTENT_CACHE_MB", Int, "8192", "megabytes that the persistent cache may take; the least recently used leaves first"},
 	{"XLA_SYNC_WAIT", Bool, "0", "every sync waits until the device is done"},
+	{"XLA_CHECK_INDICES", Bool, "0", "every sync waits, and raises torch's error for an index that was out of range, with the op and its Python line"},
 	{"XLA_IR_DEBUG", Bool, "0", "write the Python line of every op into the program, for profiles and dumps of the compiler"},
 	{"XLA_HLO_DEBUG", Bool, "0", "the same as XLA_IR_DEBUG"},
 	{"XLA_USE_SPMD", Bool, "0", "call runtime.use_spmd() when the device opens"},

@@ -65,11 +65,13 @@ type Engine struct {
 	Run uuid.UUID
 	// TakeDead fills dst with handles of storages that died and returns their number; the kernels'
 	// side sets it.
-	TakeDead     func(dst []uint64) int
-	torchKernels bool // programs may call them
-	syncWaits    bool // XLA_SYNC_WAIT
-	shardy       bool // CONVERT_SHLO_TO_SHARDY
-	joined       membership
+	TakeDead      func(dst []uint64) int
+	torchKernels  bool        // programs may call them
+	syncWaits     bool        // XLA_SYNC_WAIT
+	shardy        bool        // CONVERT_SHLO_TO_SHARDY
+	checksIndices atomic.Bool // XLA_CHECK_INDICES
+	checks        []indexCheck
+	joined        membership
 }
 
 // Handle names a storage; see alias.Handle.
@@ -147,6 +149,7 @@ func (e *Engine) Open(s Settings) error {
 	}
 	e.syncWaits = config.On("XLA_SYNC_WAIT")
 	e.shardy = config.On("CONVERT_SHLO_TO_SHARDY")
+	e.checksIndices.Store(config.On("XLA_CHECK_INDICES"))
 	e.use(client)
 	return nil
 }

@@ -40,6 +40,11 @@ func (e *Engine) Configure(name, value string) error {
 	if err := config.Set(name, value); err != nil {
 		return errs.Wrap(errs.Value, err, "")
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.checksIndices.Store(config.On("XLA_CHECK_INDICES")); !e.checksIndices.Load() {
+		e.dropChecks()
+	}
 	return nil
 }
 

@@ -38,6 +38,7 @@ func (e *Engine) SyncSome(handles []int64) error {
 	}
 	var first error
 	for dev, slots := range byDevice {
+		slots = e.withChecks(dev, slots)
 		if err := e.cutSome(e.at(dev), slots); err != nil && first == nil {
 			first = err
 		}

@@ -35,7 +35,8 @@ type replay struct {
 	params    []source         // by parameter of the program
 	given     []bool           // nobody gave a buffer away
 	writes    []write          // arguments that get a new value
-	outs      []write          // new storages
+	outs      []write          // new storages, those of checks last
+	checks    []indexCheck     // of indices
 	origins   []runtime.Origin // of the program's results
 	numbers   []ir.Number
 	flags     []ir.Flags // of the numbers: RandomKey, RandomDraw or neither
@@ -120,6 +121,7 @@ func (e *Engine) Capture(args, outs []int64, state bool) (Captured, error) {
 	t := e.store.Trace(d.Index)
 	r := &replay{dev: d, arguments: len(args)}
 	arguments := slices.Clone(all[:len(args)])
+	all = append(all, e.captureChecks(r, t)...)
 	if state {
 		r.state = e.store.Reached(d.Index, all)
 		arguments = append(arguments, r.state...)
@@ -288,7 +290,7 @@ func (e *Engine) Replay(id int64, args, outs []int64) (wire.Outcome, error) {
 // idle reports that a sync would do nothing but wait. The caller holds mu.
 func (e *Engine) idle(d *runtime.Device) bool {
 	t := e.store.Trace(d.Index)
-	return !e.syncWaits && t.Graph.Len() <= 1 && t.Idle() && len(e.zeros[d.Index]) == 0
+	return !e.syncWaits && len(e.checks) == 0 && t.Graph.Len() <= 1 && t.Idle() && len(e.zeros[d.Index]) == 0
 }
 
 // replay does the work of Replay, but for kicking the device; idle says that a sync would do nothing but wait.
@@ -301,7 +303,7 @@ func (e *Engine) replay(id int64, args, outs []int64) (r *replay, ok, idle bool,
 		return nil, false, false, err
 	}
 	r = e.replays.held[id]
-	if r == nil || len(args) != r.arguments || len(outs) != len(r.outs) {
+	if r == nil || len(args) != r.arguments || len(outs)+len(r.checks) != len(r.outs) {
 		return nil, false, false, errs.New(errs.Runtime, "capture %d: unknown, or called with %d arguments and %d results", id, len(args), len(outs))
 	}
 	e.drain()
@@ -343,8 +345,12 @@ func (e *Engine) replay(id int64, args, outs []int64) (r *replay, ok, idle bool,
 		if err != nil {
 			panic(err) // out of 2²⁸ storages
 		}
-		outs[i] = int64(h)
 		e.store.SetDevice(e.store.Slot(h), w.shape, values[i])
+		if i < len(outs) {
+			outs[i] = int64(h)
+		} else {
+			e.checks = append(e.checks, r.checks[i-len(outs)].of(h))
+		}
 	}
 	for i, w := range r.writes {
 		h, b := cells[w.argument], values[len(r.outs)+i]

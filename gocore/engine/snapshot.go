@@ -42,6 +42,11 @@ func (e *Engine) Snapshot(handles []int64) (int64, error) {
 	for _, d := range devices {
 		d.Kick()
 	}
+	if err == nil {
+		if err = e.indexErrors(); err != nil {
+			e.DropSnapshot(id)
+		}
+	}
 	return id, err
 }
 

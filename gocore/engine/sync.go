@@ -34,6 +34,14 @@ var (
 //
 // All storages are settled by one program, so that whoever reads after a sync reads one moment.
 func (e *Engine) Sync(dev int) error {
+	if err := e.sync(dev); err != nil {
+		return err
+	}
+	return e.indexErrors()
+}
+
+// sync does the work of Sync, but for looking at the checks of indices.
+func (e *Engine) sync(dev int) error {
 	d, err := e.device(dev)
 	if err != nil {
 		return err
@@ -360,7 +368,11 @@ func (e *Engine) Wait(dev int, timeout time.Duration) (done bool, err error) {
 	span := profile.Begin()
 	done, err = d.Wait(timeout)
 	span.Waited()
-	if !done && err == nil {
+	switch {
+	case err != nil:
+	case done:
+		err = e.indexErrors()
+	default:
 		err = e.client.Job.Stuck()
 	}
 	return done, err

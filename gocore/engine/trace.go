@@ -158,6 +158,9 @@ func (e *Engine) trace(w, out []int64) (wire.Status, error) {
 		t.Effects = append(t.Effects, id)
 	}
 	st, err := e.results(t, row, dev, id, outs, out)
+	if e.checksIndices.Load() && row.Bounds != nil && err == nil {
+		err = e.checkBounds(t, dev, op)
+	}
 	if op == opClone && err == nil && e.spmd() {
 		e.inherit(w, alias.Handle(out[1]))
 	}

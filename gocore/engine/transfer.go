@@ -151,6 +151,9 @@ func (e *Engine) Fetch(h alias.Handle, dst unsafe.Pointer, size int64) error {
 	if b != nil {
 		defer b.Release()
 	}
+	if err := e.indexErrors(); err != nil {
+		return err
+	}
 	return e.download(b, dst, size)
 }
 

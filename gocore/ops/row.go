@@ -49,12 +49,14 @@ type Row struct {
 	Random bool
 	// Torch says how torch's own CPU kernel computes the op, and where it is the faster; nil if programs never call it.
 	Torch *Kernel
+	// Bounds are the values that the op accepts of its indices, which it does not look at by itself; nil: it has none.
+	Bounds func(c *Ctx) []Bounds
 	// Internal marks a row that is not an ATen op (a step of a strided view).
 	Internal bool
 }
 
 // Table is every row; the number of an op is ir.FirstRow + its place. The order is fixed by families.
-var Table = withKernels(markOut(settleOverlaps(join(
+var Table = withBounds(withKernels(markOut(settleOverlaps(join(
 	viewRows,
 	shardingRows,
 	elementwise(pointwiseRows),
@@ -75,7 +77,7 @@ var Table = withKernels(markOut(settleOverlaps(join(
 	linalgRows,
 	compilerRows,
 	controlRows,
-))))
+)))))
 
 var index = func() map[string]ir.Op {
 	m := make(map[string]ir.Op, len(Table))
