@@ -34,7 +34,7 @@ DEPENDS := pyproject.toml setup.py pjrt/xlacpu/pyproject.toml
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test check conformance models build install wheels try-wheels release lint clients plugins race seams asan cgocheck golden fuzz crash metamorphic threads torture bench bench-quick bench-save soak clean distclean upstream-aliases upstream-spmd upstream-jobs dtensor-ops
+.PHONY: help demo test check conformance models build install wheels try-wheels release lint clients plugins race seams asan cgocheck golden fuzz crash metamorphic threads torture bench bench-quick bench-save soak clean distclean upstream-aliases upstream-spmd upstream-jobs upstream-examples dtensor-ops
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -142,6 +142,9 @@ upstream-spmd: $(VENV)/.installed-test build ## torch_xla's own SPMD tests on th
 
 upstream-jobs: $(VENV)/.installed-test build ## torch_xla's own programs of several processes
 	$(PY) tests/upstream/jobs.py $(TORCH_XLA)
+
+upstream-examples: $(VENV)/.installed-models build ## torch_xla's own examples, as they are but for their sizes
+	$(PY) tests/upstream/examples.py $(TORCH_XLA)
 
 dtensor-ops: $(VENV)/.installed-test build ## torch's ops on DTensors, by torch's own test utilities
 	$(PY) -W ignore tests/spmd/operators.py

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -61,6 +62,16 @@ def test_a_program_as_it_is(tmp_path: pathlib.Path) -> None:
     assert done.stdout == "__main__ ['-x', '1'] 7 2.0\n", done.stderr
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and done.stderr.startswith("usage: python -m torch_go_xla.as_torch_xla PROGRAM")
+
+
+def test_what_a_program_spawns_has_the_name_too() -> None:
+    program = pathlib.Path(__file__).parent / "programs/as_torch_xla/spawns.py"
+    command = [sys.executable, "-m", "torch_go_xla.as_torch_xla", str(program), "-x"]
+    env = {**os.environ, "PJRT_DEVICE": "CPU", "CPU_NUM_DEVICES": "2"}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    want = [f"{place} __mp_main__ True ['-x'] 2.0" for place in range(4)]
+    assert sorted(done.stdout.splitlines()) == want, done.stderr
 
 
 TRAINER = """

@@ -2,7 +2,10 @@
 
 import gc
 import itertools
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +15,7 @@ from torch import nn
 import torch_go_xla
 import torch_go_xla.debug.metrics as met
 from torch_go_xla._backend.core import native
+from torch_go_xla.experimental.scan_layers import scan_layers
 
 
 def model(dropout=0.0):
@@ -370,6 +374,36 @@ def test_random_numbers_go_on():
     for eager, compiled in zip(*streams, strict=True):
         assert torch.equal(eager, compiled)
     assert not torch.equal(streams[1][-1], streams[1][-3])
+
+
+def test_a_loop_of_layers_in_a_step():
+    """The loop's traced function outlives the step with its loss, and belongs to no program."""
+
+    def train(device):
+        torch.manual_seed(0)
+        layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(3)).to(device)
+        optimizer = torch.optim.Adam(layers.parameters(), lr=0.1)
+
+        def step(x):
+            optimizer.zero_grad()
+            y = scan_layers(layers, x) if device == "xla" else nn.Sequential(*layers)(x)
+            loss = y.tanh().square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        compiled = torch_go_xla.compile(step, full_graph=True) if device == "xla" else step
+        losses = [compiled(torch.full((2, 4), float(i), device=device)) for i in range(6)]
+        assert device == "cpu" or compiled.replays >= 3, compiled.explain()
+        return [loss.detach().cpu() for loss in losses]
+
+    torch.testing.assert_close(train("xla"), train("cpu"), rtol=1e-4, atol=1e-5)
+
+
+def test_ddp_is_one_graph_but_for_its_second_step():
+    program = Path(__file__).parent / "programs/compile/ddp.py"
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_limits():

@@ -140,6 +140,12 @@ func (e *Engine) Capture(args, outs []int64, state bool) (Captured, error) {
 			slots = append(slots, slot)
 		}
 	}
+	slots = e.withhold(t, slots)
+	for _, h := range made {
+		if c, _ := e.store.Cell(h); c.State != alias.Pending {
+			return Captured{}, nil // part of a function that is traced
+		}
+	}
 	e.ground(d, t, slots)
 	e.plan.Build(e.store, t, slots, t.Effects)
 	if len(e.plan.Roots) == 0 || slices.Contains(e.plan.Given, true) {

@@ -88,6 +88,7 @@ class Compiled:
         # By device and tree of the arguments, None where they are leaves themselves.
         self._recorded: dict[tuple[int, Any], Recorded] = {}
         self._latest: Recorded | None = None
+        self._arranged = False
         functools.update_wrapper(self, function, updated=())
 
     def _flat(self, tree: Any, *leaves: Any) -> Any:
@@ -117,11 +118,18 @@ class Compiled:
         if recorded.reason:
             native().sync(device)  # a replay has seen to that
         self._latest = recorded
-        if self._full_graph and recorded.reason.startswith("it reads a value"):
+        if self._full_graph and recorded.reason.startswith("it reads a value") and not self._arranges_buckets():
             raise RuntimeError(f"compile(full_graph=True): {self._name} is more than one graph: {recorded.reason}")
         if self._graphs is not None and (graphs := sum(r.graphs for r in self._recorded.values())) > self._graphs:
             raise RuntimeError(f"compile: {self._name} has {graphs} different graphs, {self._graphs} are allowed")
         return result
+
+    def _arranges_buckets(self) -> bool:
+        """Say if the step may be two graphs, once: in its second step DDP exchanges the order of its buckets."""
+        was, self._arranged = self._arranged, True
+        return not was and any(
+            isinstance(value(), torch.nn.parallel.DistributedDataParallel) for value in self._outside
+        )
 
     @property
     def replays(self) -> int:

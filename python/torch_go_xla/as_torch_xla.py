@@ -10,7 +10,8 @@ or for a whole program, whose text stays as it is::
     python -m torch_go_xla.as_torch_xla program.py ARGUMENTS...
     torchrun --nproc-per-node 2 -m torch_go_xla.as_torch_xla program.py ARGUMENTS...
 
-Processes that a program spawns import its main file again: there, `install` is to be called at its head.
+Processes that such a program spawns have the name too. A program that calls `install` must do so at the head of its
+main file, which spawned processes import again.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import io
 import os
-import runpy
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import metadata
@@ -36,6 +37,7 @@ __all__ = ["VERSION", "install"]
 VERSION = f"2.9.0+go.{torch_go_xla.__version__}"
 
 _OURS, _THEIRS = "torch_go_xla", "torch_xla"
+_PROGRAM = "TORCH_GO_XLA_PROGRAM"  # the program of `python -m`, told to the processes that it spawns
 
 
 class _Package(ModuleType):
@@ -113,18 +115,32 @@ def install() -> None:
     sys.meta_path.insert(0, _Finder())
 
 
-def _main() -> None:
-    """Run the program that the command line names, as ``python program.py`` does."""
-    if len(sys.argv) < 2:
-        sys.exit(f"usage: python -m {_OURS}.as_torch_xla PROGRAM [ARGUMENT...]")
-    del sys.argv[0]
-    if not sys.flags.safe_path:
-        sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
+def _run(name: str) -> None:
+    """Run the program that the command line names, in the namespace of the module ``name``, which runs already.
+
+    That is ``__main__``, or ``__mp_main__`` in a process that the program has spawned. The module keeps its
+    ``__spec__``, which names this file, so that a spawned process comes here before it looks for the program's
+    functions; the path of the program is in its environment.
+    """
+    if name == "__main__":
+        if len(sys.argv) < 2:
+            sys.exit(f"usage: python -m {_OURS}.as_torch_xla PROGRAM [ARGUMENT...]")
+        del sys.argv[0]
+        os.environ[_PROGRAM] = os.path.abspath(sys.argv[0])
+        if not sys.flags.safe_path:
+            sys.path[0] = os.path.dirname(os.environ[_PROGRAM])
     install()
-    runpy.run_path(sys.argv[0], run_name="__main__")
+    program = os.environ[_PROGRAM]
+    with io.open_code(program) as file:
+        code = compile(file.read(), program, "exec", dont_inherit=True)
+    namespace = vars(sys.modules[name])
+    for own in [own for own in namespace if not own.startswith("__")]:
+        del namespace[own]
+    namespace.update(__file__=program, __doc__=None)
+    exec(code, namespace)
 
 
-if __name__ == "__main__":
-    from torch_go_xla.as_torch_xla import _main as main  # of the module, not of the copy of it that runs here
+if __name__ in ("__main__", "__mp_main__"):
+    from torch_go_xla.as_torch_xla import _run as run  # of the module, not of the copy of it that runs here
 
-    main()
+    run(__name__)
