@@ -12,6 +12,7 @@ VENV ?= .venv
 CLIENTS ?= $(VENV)-clients
 PLUGINS ?= $(VENV)-plugins
 FUZZTIME ?= 20s
+WORKERS ?= 2
 TORCH_XLA ?= ../xla
 SAVE_KILLS ?= 200
 PROGRAMS ?= 20000
@@ -29,12 +30,14 @@ PYEXT = CGO_CFLAGS="-I$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("i
 # The Go tests that need the real compiler find it through these variables.
 WITH_PLUGIN = env $$($(PY) -m build_support test-env)
 GOTEST = PATH="$$($(PY) -m build_support go-path):$$PATH" $(WITH_PLUGIN) go test
+# Two workers, which share out files and groups of files; WORKERS=0 runs the tests in one process.
+PYTEST = $(PY) -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 DEPENDS := pyproject.toml setup.py pjrt/xlacpu/pyproject.toml
 
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test check conformance models build install wheels try-wheels release lint clients plugins race seams asan cgocheck golden fuzz crash metamorphic threads torture bench bench-quick bench-save soak clean distclean upstream-aliases upstream-spmd upstream-jobs upstream-examples dtensor-ops
+.PHONY: help demo test test-all check conformance models build install wheels try-wheels release lint clients plugins race seams asan cgocheck golden fuzz crash metamorphic threads torture bench bench-quick bench-save soak clean distclean upstream-aliases upstream-spmd upstream-jobs upstream-examples dtensor-ops
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -42,10 +45,15 @@ help: ## list the targets
 demo: $(VENV)/.installed-examples build ## install everything and train on the xla device
 	PJRT_DEVICE=CPU $(PY) examples/digits.py
 
-test: $(VENV)/.installed-test build ## install what the tests need, run the Go and the Python tests
+test: $(VENV)/.installed-test build ## install what the tests need, run the Go tests and most Python tests: ten minutes
 	$(GO) vet ./...
 	$(GOTEST) ./...
-	$(PY) -m pytest
+	$(PYTEST) --tier test
+
+test-all: $(VENV)/.installed-test build ## all tests; what `make test` draws samples of is here whole
+	$(GO) vet ./...
+	$(GOTEST) ./...
+	$(PYTEST)
 
 conformance: $(VENV)/.installed-test build ## every op description of torch, all types and uses; writes docs/ops.md
 	$(PY) -W ignore -m tests.conformance --processes 2 --write
@@ -53,10 +61,10 @@ conformance: $(VENV)/.installed-test build ## every op description of torch, all
 models: $(VENV)/.installed-models build ## models of torchvision and transformers against the CPU; writes docs/models.md
 	$(PY) -m tests.zoo --write
 
-check: $(VENV)/.installed-test build ## a cross-section of the tests in two or three minutes
+check: $(VENV)/.installed-test build ## a cross-section of the tests in two minutes
 	$(GO) vet ./...
 	$(GOTEST) -short ./...
-	$(PY) -m pytest -q -x -m "not slow"
+	$(PYTEST) -q -x --tier check
 
 build: $(VENV)/.tools ## rebuild the libraries in the source tree, as far as they changed
 	$(PY) -m build_support build

@@ -2,81 +2,39 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 
+import processes
 import pytest
 import torch
 
 import torch_go_xla
 
-# One test of an op in so many is of the quick tier; `make test` has them all.
-_OPS_APART = 12
-
-
-@pytest.hookimpl(tryfirst=True)  # before the tests are chosen by their marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as slow what runs programs in processes of their own, which import torch anew, and most tests of ops."""
-    ops = [item for item in items if item.path.parent.name == "ops"]
-    sample = set(ops[::_OPS_APART])
-    for item in items:
-        apart = not {"python", "ok", "plain_user"}.isdisjoint(getattr(item, "fixturenames", ()))
-        if apart or (item.path.parent.name == "ops" and item not in sample):
-            item.add_marker("slow")
-
-
-@dataclass
-class Outcome:
-    """How a Python process ended."""
-
-    code: int
-    out: str
-    err: str
-
-
-Runner = Callable[..., Outcome]
+Runner = Callable[..., processes.Outcome]
 
 
 @pytest.fixture
 def python() -> Runner:
-    """Run a program in a process of its own, with changes to the environment; None takes a variable out."""
-
-    def run(program: str, timeout: float = 180, **env: str | None) -> Outcome:
-        merged = {k: v for k, v in {**os.environ, **env}.items() if v is not None}
-        done = subprocess.run(
-            [sys.executable, "-c", program], env=merged, capture_output=True, text=True, timeout=timeout, check=False
-        )
-        return Outcome(done.returncode, done.stdout, done.stderr)
-
-    return run
+    """Run a program in a process of its own; see `processes.run`."""
+    return processes.run
 
 
 @pytest.fixture
 def ok(python: Runner) -> Callable[..., str]:
     """Run a program that must end well; returns what it printed."""
 
-    def run(program: str, **options: str | None) -> str:
-        done = python(program, **options)
+    def run(*program: object, **options: object) -> str:
+        done = python(*program, **options)
         assert done.code == 0, f"exit {done.code}\n{done.out}\n{done.err}"
         return done.out
 
     return run
 
 
-# Gives up what root may do with files of others; the owner of a file may still do all that its mode allows.
-_PLAIN_USER = """
-import ctypes
-ctypes.CDLL(None).capset((ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)())
-"""
-
-
 @pytest.fixture
 def plain_user(ok: Callable[..., str]) -> Callable[..., str]:
     """Run a program as `ok` does, without the rights of root."""
-    return lambda program, **options: ok(_PLAIN_USER + program, **options)
+    return lambda program, *arguments, **options: ok("plain_user.py", program, *arguments, **options)
 
 
 @pytest.fixture

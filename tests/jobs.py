@@ -4,20 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Collection
-from dataclasses import dataclass
 
+from processes import Outcome, command
 from torch.distributed import TCPStore
-
-
-@dataclass
-class Process:
-    """How a process of a job ended."""
-
-    code: int
-    out: str
-    err: str
 
 
 def agent() -> TCPStore:
@@ -33,7 +23,7 @@ def start(program: str, rank: int, processes: int, store: TCPStore, **env: str) 
         **{"TORCHELASTIC_USE_AGENT_STORE": True, "TORCHELASTIC_RESTART_COUNT": 0},
     }
     return subprocess.Popen(
-        [sys.executable, "-c", program],
+        command(program),
         env={**os.environ, **{k: str(v) for k, v in job.items()}, **env},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -48,7 +38,7 @@ def run(
     store: TCPStore | None = None,
     stuck: Collection[int] = (),
     **env: str,
-) -> list[Process]:
+) -> list[Outcome]:
     """Run a program in the processes of a job; none may outlast the timeout.
 
     ``stuck`` are processes that do not end: they are killed when the others have ended.
@@ -61,7 +51,7 @@ def run(
         for p in started:
             p.kill()
     ends.update({r: started[r].communicate() for r in stuck})
-    return [Process(p.returncode, *ends[r]) for r, p in enumerate(started)]
+    return [Outcome(p.returncode, *ends[r]) for r, p in enumerate(started)]
 
 
 def check(program: str, processes: int, **env: str) -> list[str]:

@@ -1,6 +1,6 @@
 """The null plugin as the device of a test's process: it notes the calls that reach it, in their order.
 
-A test's program, run in a process of its own, starts with ``import null_device`` and the like; see `PROGRAM`.
+A test's program, run in a process of its own, begins with ``null = null_device.use(sys.argv[1])``.
 """
 
 from __future__ import annotations
@@ -15,13 +15,6 @@ ROOT = Path(__file__).resolve().parent.parent
 # The order of the plugin's accounts.
 LIVE = ("clients", "events", "compiled", "errors", "buffers", "loaded", "data", "bytes", "violations")
 SOURCES = ROOT / "pjrt" / "nullplugin" / "csrc"
-
-PROGRAM = f"""
-import sys
-sys.path.insert(0, {str(Path(__file__).resolve().parent)!r})
-import null_device, torch, torch_go_xla
-null = null_device.use(sys.argv[1], devices=2, delay_us=2000)
-"""
 
 
 def build(folder: Path) -> Path:

@@ -141,7 +141,7 @@ def test_a_grad_scaler_is_the_cpus_and_stays_on_the_device():
     assert met.executed_fallback_ops() == []
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @pytest.mark.parametrize("dtype", [BF16, F16])
 def test_a_model_trains_as_with_the_cpus_autocast(dtype):
     """The ops that both lists lower are the model's: linear layers and attention, with float32 in between."""

@@ -4,12 +4,10 @@ import copy
 import gc
 import os
 import pickle
-import subprocess
-import sys
-import textwrap
 import threading
 import weakref
 
+import processes
 import pytest
 import torch
 
@@ -19,16 +17,10 @@ from torch_go_xla._backend import core
 from torch_go_xla._backend.core import native
 
 
-def run_python(code, **env):
-    """Run a program in a process of its own and return its output."""
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        env=os.environ | env,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    return done.returncode, done.stdout, done.stderr
+def run_python(*program, **env):
+    """Run a program in a process of its own; returns its code and what it wrote."""
+    done = processes.run(*program, **env)
+    return done.code, done.out, done.err
 
 
 # ---- names ----
@@ -57,35 +49,13 @@ def test_moving():
         y.numpy()
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_devices_of_one_process():
-    code = """
-        import torch, torch_go_xla
-        assert torch.xla.device_count() == torch.accelerator.device_count() == 4
-        x = torch.arange(4.).to("xla:3")
-        y = x.to("xla:1")
-        assert y.device.index == 1 and y.tolist() == [0, 1, 2, 3]
-        z = torch.empty(2, device="xla:2"); z.copy_(x[::2]); assert z.tolist() == [0, 2]
-        w = torch.zeros(2, 2, device="xla:2"); w[:, 1].copy_(x[1:3]); assert w.tolist() == [[0, 1], [0, 2]]
-        assert torch.zeros_like(x, device="xla:1").device.index == 1
-        assert torch.zeros_like(x, device="cpu").device.type == "cpu"
-        with torch.xla.device(2):
-            assert torch.ones(1, device="xla").device.index == 2 and torch.xla.current_device() == 2
-            assert torch.ones(1).xla().device.index == 2
-        assert torch.ones(1, device="xla").device.index == 0
-        p = torch.ones(2, device="xla:3", requires_grad=True)
-        (p * 2).sum().backward()
-        assert p.grad.device.index == 3 and p.grad.tolist() == [2, 2]
-        try: x + y
-        except RuntimeError as e: assert "xla:3 and xla:1" in str(e), e
-        else: raise AssertionError
-        try: torch.xla.set_device(7)
-        except RuntimeError as e: assert "invalid device ordinal" in str(e)
-        else: raise AssertionError
-        torch.xla.synchronize("xla:3")
-        print("done")
-    """
-    assert run_python(code, CPU_NUM_DEVICES="4", PYTHONWARNINGS="ignore")[1].strip() == "done"
+
+    assert (
+        run_python("backend_device/devices_of_one_process.py", CPU_NUM_DEVICES="4", PYTHONWARNINGS="ignore")[1].strip()
+        == "done"
+    )
 
 
 # ---- factories ----
@@ -243,7 +213,7 @@ def test_packed_sequences():
     assert packed.data.is_xla
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @pytest.mark.parametrize("cls", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
 def test_recurrent_layers(cls):
     torch.manual_seed(0)
@@ -549,60 +519,34 @@ def test_a_worker_that_uses_the_device_reports_it():
 # ---- imports that cannot work ----
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_import_beside_torch_xla():
-    code = """
-        import sys, types
-        sys.modules["torch_xla"] = types.ModuleType("torch_xla")
-        try: import torch_go_xla
-        except ImportError as e: print(e)
-    """
-    assert "torch_xla is loaded" in run_python(code)[1]
+
+    assert "torch_xla is loaded" in run_python("backend_device/import_beside_torch_xla.py")[1]
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_import_beside_another_backend():
-    code = """
-        import torch
-        torch.utils.rename_privateuse1_backend("npu")
-        try: import torch_go_xla
-        except ImportError as e: print(e)
-    """
-    assert "another backend, 'npu'" in run_python(code)[1]
+
+    assert "another backend, 'npu'" in run_python("backend_device/import_beside_another_backend.py")[1]
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_import_into_a_torch_that_is_too_old():
-    code = """
-        import torch
-        del torch._C._acc
-        try: import torch_go_xla
-        except ImportError as e: print(e)
-    """
-    assert "2.14 and newer" in run_python(code)[1]
+
+    assert "2.14 and newer" in run_python("backend_device/import_into_a_torch_that_is_too_old.py")[1]
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_import_after_tensors_and_threads():
-    code = """
-        import threading, torch
-        x = torch.ones(2, requires_grad=True); (x * 2).sum().backward()
-        import torch_go_xla
-        assert x.to("xla").tolist() == [1, 1]
-        print("done")
-    """
-    assert run_python(code)[1].strip() == "done"
+
+    assert run_python("backend_device/import_after_tensors_and_threads.py")[1].strip() == "done"
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_exit_with_live_tensors():
-    code = """
-        import torch, torch_go_xla
-        x = torch.ones(2, device="xla"); y = x + 1
-        keep = [x.view(2, 1) for _ in range(100)]
-        print("done")
-    """
-    assert run_python(code) == (0, "done\n", "")
+
+    assert run_python("backend_device/exit_with_live_tensors.py") == (0, "done\n", "")
 
 
 def test_native_is_the_core_of_the_process():
@@ -632,7 +576,7 @@ class _Refuses(torch.autograd.Function):
         return grad @ torch.ones(5, 5, device="xla")
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @pytest.mark.parametrize("threads", [False, True])
 def test_exceptions_in_a_backward_pass(threads, monkeypatch):
     """torch unwinds through the device guard with the exception pending; nothing is lost, and nothing dies."""
@@ -665,29 +609,11 @@ def test_exceptions_in_a_backward_pass(threads, monkeypatch):
     assert [r() for r in alive] == [None] * 3
 
 
-_ASKED = """
-import torch
-if {unknown}:
-    torch.__version__ = "2.99.0"
-import torch_go_xla
-
-asked = []
-guard = next(g for g in torch._C._acc.DeviceGuard.__subclasses__() if g.__module__.startswith("torch_go_xla"))
-answer = guard.type_
-guard.type_ = lambda self: asked.append(1) or answer()
-x = torch.ones(3, device="xla", requires_grad=True)
-(x * 2).sum().backward()
-assert x.grad.tolist() == [2, 2, 2]
-assert torch.autograd.grad(x.exp().sum(), x)[0].device == torch.device("xla:0")
-print("asked" if asked else "not asked")
-"""
-
-
-@pytest.mark.slow
+@pytest.mark.longer
 @pytest.mark.parametrize("unknown", [False, True])
 def test_who_answers_for_the_device_guard(unknown):
     """C for a torch whose guards are known; Python for others."""
     known = not unknown and torch.__version__.startswith("2.15.")
-    code = _ASKED.format(unknown=unknown)
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120).stdout
+    code, said, _ = run_python("backend_device/device_guard.py", *["unknown"] * unknown)
+    assert code == 0
     assert said.split() == (["not", "asked"] if known else ["asked"])

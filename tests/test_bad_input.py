@@ -6,12 +6,11 @@ import os
 import re
 import signal
 import subprocess
-import sys
-import textwrap
 import time
 from pathlib import Path
 
 import null_device
+import processes
 import pytest
 import torch
 
@@ -50,15 +49,7 @@ def test_wrong_device_index() -> None:
 )
 def test_device_that_cannot_be_opened(ok, env, cls, words) -> None:
     out = ok(
-        """
-import torch, torch_go_xla
-for attempt in range(2):
-    try:
-        torch.ones(2, device="xla")
-    except Exception as e:
-        print(type(e).__name__, e)
-print("alive", torch.ones(2).sum().item())
-""",
+        "bad_input/device_that_cannot_be_opened.py",
         **env,
     )
     lines = out.strip().splitlines()
@@ -72,7 +63,7 @@ def test_library_without_the_entry_point(ok, tmp_path: Path) -> None:
     library = tmp_path / "libempty.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
     out = ok(
-        "import torch, torch_go_xla\ntry: torch.ones(2, device='xla')\nexcept RuntimeError as e: print(e)",
+        "bad_input/library_without_the_entry_point.py",
         PJRT_LIBRARY_PATH=str(library),
     )
     assert "GetPjrtApi" in out and str(library) in out
@@ -89,11 +80,7 @@ def test_library_without_the_entry_point(ok, tmp_path: Path) -> None:
 )
 def test_library_of_another_version(ok, null_plugin: Path, version: str, answer: str) -> None:
     out = ok(
-        """
-import torch_go_xla
-try: print(torch_go_xla.real_devices())
-except Exception as e: print(f"{type(e).__name__}: {e}")
-""",
+        "bad_input/library_of_another_version.py",
         PJRT_DEVICE=None,
         PJRT_LIBRARY_PATH=str(null_plugin),
         NULL_PJRT_API=version,
@@ -102,13 +89,13 @@ except Exception as e: print(f"{type(e).__name__}: {e}")
 
 
 def test_start_up_writes_nothing(python) -> None:
-    done = python("import torch, torch_go_xla\nx = torch.ones(3, device='xla')\nprint((x @ x).item())", XLA_FLAGS=None)
+    done = python("bad_input/start_up_writes_nothing.py", XLA_FLAGS=None)
     assert (done.code, done.out, done.err) == (0, "3.0\n", "")
 
 
 def test_unknown_compiler_flag(python) -> None:
     done = python(
-        "import torch, torch_go_xla\ntry: torch.ones(2, device='xla')\nexcept RuntimeError as e: print('refused:', e)",
+        "bad_input/unknown_compiler_flag.py",
         XLA_FLAGS="--xla_no_such_flag=1",
     )
     assert done.code == 0, done.err
@@ -179,15 +166,7 @@ WRONG = {
 
 
 def test_a_shape_of_too_many_elements(ok) -> None:
-    out = ok(
-        """
-import torch, torch_go_xla
-for attempt in range(3):
-    try: torch.zeros(1 << 40, 1 << 40, device="xla")
-    except RuntimeError as e: print(e)
-    print(torch.ones(5, device="xla").sum().item())
-"""
-    )
+    out = ok("bad_input/a_shape_of_too_many_elements.py")
     assert out.count("overflow") == 3 and out.count("5.0") == 3, out
 
 
@@ -225,67 +204,23 @@ def test_numpy_of_a_device_tensor() -> None:
 
 def test_op_in_a_forked_child(ok) -> None:
     out = ok(
-        """
-import os, torch, torch_go_xla
-x = torch.ones(3, device="xla") + 1
-x.tolist()
-r, w = os.pipe()
-pid = os.fork()
-if pid == 0:
-    try:
-        (x + 1).tolist()
-        text = "no error"
-    except RuntimeError as e:
-        text = f"{type(e).__name__}: {e}"
-    os.write(w, text.encode())
-    os._exit(0)
-os.close(w)
-os.waitpid(pid, 0)
-print(os.read(r, 4096).decode())
-print((x + 1).tolist())
-""",
+        "bad_input/op_in_a_forked_child.py",
     )
     assert "ForkedProcessError" in out and "spawn" in out and out.strip().endswith("[3.0, 3.0, 3.0]")
 
 
 def test_dataloader_workers(ok) -> None:
     out = ok(
-        """
-import torch, torch_go_xla
-from torch.utils.data import DataLoader, TensorDataset
-torch.ones(1, device="xla").item()
-data = TensorDataset(torch.arange(32.).view(16, 2))
-total = torch.zeros((), device="xla")
-for (batch,) in DataLoader(data, batch_size=4, num_workers=2):
-    total += batch.to("xla").sum()
-print(total.item())
-""",
+        "bad_input/dataloader_workers.py",
     )
     assert out.strip() == "496.0"
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_ctrl_c_while_the_compiler_works() -> None:
     """KeyboardInterrupt comes while a value is waited for, and the tensors are usable afterwards."""
-    program = textwrap.dedent("""
-        import signal, torch, torch_go_xla
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background start without
-        x = torch.ones(8, 8, device="xla")
-        x.sum().item()
-        y = x
-        for i in range(300):
-            y = torch.sin(y @ x) + i * 0.001
-        print("ready", flush=True)
-        try:
-            y.sum().item()
-        except KeyboardInterrupt:
-            print("interrupted", flush=True)
-        print(x.sum().item(), flush=True)
-        import os; os._exit(0)
-    """)
-    with subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=dict(os.environ)
-    ) as p:
+    program = processes.command("bad_input/ctrl_c.py")
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as p:
         assert p.stdout is not None
         assert p.stdout.readline().strip() == "ready"
         time.sleep(0.7)
@@ -294,30 +229,9 @@ def test_ctrl_c_while_the_compiler_works() -> None:
     assert rest == ["interrupted", "64.0"]
 
 
-WAITS = """
-import os, signal, threading
-signal.signal(signal.SIGINT, signal.default_int_handler)
-for wait in (x.tolist, lambda: torch_go_xla.sync(wait=True), xm.wait_device_ops):
-    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-    try: wait()
-    except KeyboardInterrupt: print("interrupted")
-print((torch.ones(2) + 1).tolist(), flush=True)
-os._exit(0)  # nobody waits for the device
-"""
-
-
 def test_ctrl_c_while_the_device_works(ok, null_plugin: Path) -> None:
     """KeyboardInterrupt comes from every wait for a device that takes ten minutes."""
-    setup = f"""
-import sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
-import null_device, torch, torch_go_xla
-import torch_go_xla.core.xla_model as xm
-null_device.use({str(null_plugin)!r}, delay_us=600_000_000)
-x = torch.ones(4, device="xla") + 1
-torch_go_xla.sync()
-"""
-    assert ok(setup + WAITS, timeout=120).splitlines() == ["interrupted"] * 3 + ["[2.0, 2.0]"]
+    assert ok("bad_input/waits.py", null_plugin, timeout=120).splitlines() == ["interrupted"] * 3 + ["[2.0, 2.0]"]
 
 
 # ---- saving ----
@@ -352,27 +266,6 @@ def test_save_to_a_full_disk() -> None:
 
 def test_a_disk_that_fills_up_keeps_the_old_file(ok, tmp_path: Path) -> None:
     """A limit on the size of files stands for the disk."""
-    out = ok(
-        f"""
-import os, resource, signal, torch, torch_go_xla
-import torch_go_xla.core.xla_model as xm
-path = {str(tmp_path / "a.pt")!r}
-xm.save({{"x": torch.ones(3, device="xla")}}, path)
-before = open(path, "rb").read()
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, limits[1]))
-try:
-    xm.save({{"x": torch.ones(1_000_000, device="xla")}}, path)
-    print("saved")
-except (OSError, RuntimeError) as e:
-    print("refused:", e)
-resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-assert open(path, "rb").read() == before
-print(os.listdir({str(tmp_path)!r}))
-xm.save({{"x": torch.full((3,), 2.0, device="xla")}}, path)
-print(torch.load(path)["x"].tolist())
-"""
-    )
+    out = ok("bad_input/a_disk_that_fills_up.py", tmp_path / "a.pt")
     refused, files, saved = out.splitlines()
     assert refused.startswith("refused:") and files == "['a.pt']" and saved == "[2.0, 2.0, 2.0]"

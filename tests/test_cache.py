@@ -9,30 +9,21 @@ import torch
 import torch_go_xla
 import torch_go_xla.debug.metrics as met
 
-STEP = """
-import torch, torch_go_xla
-import torch_go_xla.debug.metrics as met
-x = torch.arange(12., device="xla").view(3, 4)
-print((torch.sin(x) @ x.t()).sum().item())
-print(met.counter_value("UncachedCompile") or 0, met.counter_value("PersistentCacheHit") or 0,
-      met.counter_value("PersistentCacheDeserializeFailure") or 0)
-"""
-
 
 def test_a_second_process_does_not_compile(ok, tmp_path: Path) -> None:
     folder = tmp_path / "cache"
-    first, second = (ok(STEP, XLA_PERSISTENT_CACHE_PATH=str(folder)).split() for _ in range(2))
+    first, second = (ok("cache/step.py", XLA_PERSISTENT_CACHE_PATH=str(folder)).split() for _ in range(2))
     assert first[0] == second[0]
     assert int(first[1]) > 0 and int(second[1]) == 0 and int(second[2]) == int(first[1])
 
 
 def test_damaged_files_are_compiled_anew(ok, python, tmp_path: Path) -> None:
     folder = tmp_path / "cache"
-    first = ok(STEP, XLA_PERSISTENT_CACHE_PATH=str(folder)).split()
+    first = ok("cache/step.py", XLA_PERSISTENT_CACHE_PATH=str(folder)).split()
     for i, file in enumerate(sorted(folder.glob("*.bin"))):
         data = file.read_bytes()
         file.write_bytes(data[: len(data) // 2] if i % 2 else b"x" * len(data))
-    done = python(STEP, XLA_PERSISTENT_CACHE_PATH=str(folder))
+    done = python("cache/step.py", XLA_PERSISTENT_CACHE_PATH=str(folder))
     assert done.code == 0, done.err
     second = done.out.split()
     assert second[0] == first[0] and second[1] == first[1] and second[3] == first[1]
@@ -40,23 +31,20 @@ def test_damaged_files_are_compiled_anew(ok, python, tmp_path: Path) -> None:
 
 
 def test_both_caches_are_bounded_in_bytes(ok, tmp_path: Path) -> None:
-    program = """
-import torch, torch_go_xla
-import torch_go_xla.runtime as xr
-for n in range(3, 7):
-    torch.arange(float(n), device="xla").cos().cpu()
-print(xr.get_num_cached_compilation_graph())
-"""
+
     for mb, left in (("", 4), ("0", 1)):  # what was used last stays, however large
         variables = {"TORCH_GO_XLA_COMPILATION_CACHE_MB": mb, "TORCH_GO_XLA_PERSISTENT_CACHE_MB": mb} if mb else {}
         folder = tmp_path / f"cache{mb}"
-        assert int(ok(program, XLA_PERSISTENT_CACHE_PATH=str(folder), **variables)) == left
+        assert (
+            int(ok("cache/both_caches_are_bounded_in_bytes.py", XLA_PERSISTENT_CACHE_PATH=str(folder), **variables))
+            == left
+        )
         assert len(list(folder.iterdir())) == left
 
 
 def test_a_directory_that_others_can_write_to_is_not_used(python, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
-    done = python(STEP, XLA_PERSISTENT_CACHE_PATH=str(tmp_path))
+    done = python("cache/step.py", XLA_PERSISTENT_CACHE_PATH=str(tmp_path))
     assert done.code == 0, done.err
     assert done.err.count("XLA_PERSISTENT_CACHE_PATH is not used") == 1 and "(mode 0700)" in done.err
     assert not list(tmp_path.iterdir())
@@ -64,7 +52,7 @@ def test_a_directory_that_others_can_write_to_is_not_used(python, tmp_path: Path
 
 def test_a_directory_that_others_can_read_is_closed(ok, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
-    ok(STEP, XLA_PERSISTENT_CACHE_PATH=str(tmp_path))
+    ok("cache/step.py", XLA_PERSISTENT_CACHE_PATH=str(tmp_path))
     assert tmp_path.stat().st_mode & 0o777 == 0o700
     assert {file.stat().st_mode & 0o777 for file in tmp_path.glob("*.bin")} == {0o600}
 

@@ -85,40 +85,17 @@ def test_a_step_saved_again_stays_until_the_new_one_is_whole(manager: Checkpoint
     assert restored(manager, 2) == 20 and sorted(os.listdir(manager.base_path)) == ["1", "2", "3"]
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-sys.path.insert(0, TESTS)
-from test_checkpoints import *
-manager = CheckpointManager(FOLDER, 1, max_to_keep=3, chkpt_on_preemption=False)
-MODULE, NAME, COUNT = WHERE
-original = getattr(MODULE, NAME)
-
-def act(*args, **options):
-    global COUNT
-    if not COUNT:
-        os.kill(os.getpid(), signal.SIGKILL)
-    COUNT -= 1
-    return original(*args, **options)
-
-setattr(MODULE, NAME, act)
-manager.save(STEP, state(20))
-"""
-
-
 @pytest.mark.parametrize(
     ("step", "where", "want"),
     [
-        (2, "Path, 'rename', 2", {1: 1, 2: 2, 3: 3}),  # the old one is aside, the new one not yet there
-        (2, "Path, 'unlink', 0", {1: 1, 2: 20, 3: 3}),  # the new one is there, the old one not yet removed
-        (4, "shutil, 'rmtree', 0", {2: 2, 3: 3, 4: 20}),  # the mark of the oldest is gone, its data not
-        (4, "whole_file, 'replacing', 0", {1: 1, 2: 2, 3: 3}),
+        (2, ("Path", "rename", "2"), {1: 1, 2: 2, 3: 3}),  # the old one is aside, the new one not yet there
+        (2, ("Path", "unlink", "0"), {1: 1, 2: 20, 3: 3}),  # the new one is there, the old one not yet removed
+        (4, ("shutil", "rmtree", "0"), {2: 2, 3: 3, 4: 20}),  # the mark of the oldest is gone, its data not
+        (4, ("whole_file", "replacing", "0"), {1: 1, 2: 2, 3: 3}),
     ],
 )
 def test_a_kill_leaves_the_old_or_the_new(python, manager: CheckpointManager, step, where, want) -> None:
-    tests = str(Path(__file__).parent)
-    program = KILLED.replace("TESTS", repr(tests)).replace("FOLDER", repr(str(manager.base_path)))
-    done = python(program.replace("WHERE", where).replace("STEP", str(step)))
+    done = python("checkpoints/killed.py", manager.base_path, *where, step)
     assert done.code == -9, done.err
     assert {s: restored(manager, s) for s in manager.all_steps()} == want
     manager.save(9, state(9))

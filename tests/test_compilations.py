@@ -1,8 +1,8 @@
 """A compilation is explained, and the files and variables for debugging do what the table says."""
 
-import subprocess
-import sys
+import re
 
+import processes
 import pytest
 import torch
 
@@ -56,27 +56,11 @@ def test_a_hit_is_not_a_compilation():
     assert latest(step, step) == before
 
 
-PROGRAM = """
-import torch, torch_go_xla
-x = torch.ones(3, device="xla")
-for n in (2, 3):
-    x = x.repeat(n)
-    torch_go_xla.sync()
-"""
-
-
-def run(**variables):
-    import os
-
-    return subprocess.run(
-        [sys.executable, "-c", PROGRAM], env={**os.environ, **variables}, capture_output=True, text=True, timeout=300
-    )
-
-
-@pytest.mark.slow
+@pytest.mark.longer
 def test_variables(tmp_path):
     graphs, report = tmp_path / "graphs.txt", tmp_path / "metrics.txt"
-    done = run(
+    done = processes.run(
+        "compilations/two_graphs.py",
         PT_XLA_DEBUG_LEVEL="1",
         XLA_IR_DEBUG="1",
         XLA_SAVE_TENSORS_FILE=str(graphs),
@@ -84,10 +68,10 @@ def test_variables(tmp_path):
         XLA_SYNC_WAIT="1",
         TORCH_GO_XLA_HUGE_PAGES="0",
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count("compiles a program") == 2
-    assert "an input where the other step computes: aten::ones" in done.stderr
-    assert "<string>:5" in done.stderr
+    assert done.code == 0, done.err
+    assert done.err.count("compiles a program") == 2
+    assert "an input where the other step computes: aten::ones" in done.err
+    assert re.search(r"two_graphs.py:\d+", done.err)
     text = graphs.read_text()
     assert text.count("# run ") == 2
     assert "return %" in text
@@ -108,3 +92,21 @@ def test_every_variable_is_read_somewhere():
     documented = {"XLA_DISABLE_FUNCTIONALIZATION"}  # accepted, and changes nothing
     for name, *_ in core.config_table():
         assert name in documented or any(name in t for t in texts), name
+
+
+def test_reports_are_numbered_by_the_steps(tmp_path, monkeypatch, capsys):
+    """Those that a program asks for, as those that the variable asks for at each step."""
+    from torch_go_xla.debug import metrics, metrics_saver
+
+    path = tmp_path / "report"
+    monkeypatch.setenv("XLA_METRICS_FILE", str(path))
+    torch_go_xla.sync()
+    steps = metrics.counter_value("MarkStep")
+    metrics_saver.save_metrics()
+    metrics_saver.save_metrics(str(path))
+    torch_go_xla.sync()
+    metrics_saver.save_metrics()
+    numbers = [line for line in path.read_text().splitlines() if line.startswith("[MetricsData")]
+    assert numbers == [f"[MetricsData; step={n}]" for n in (steps, steps, steps + 1)]
+    metrics_saver.save_metrics("STDOUT")
+    assert f"[MetricsData; step={steps + 1}]" in capsys.readouterr().out

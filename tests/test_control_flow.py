@@ -92,7 +92,7 @@ def test_it_runs_on_the_device(prepare, name):
     torch.testing.assert_close(here(got), want)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @pytest.mark.parametrize("name", ["cond then", "cond else", "scan"])
 def test_it_is_differentiated(prepare, name):
     function, args = PROGRAMS[name]

@@ -58,7 +58,7 @@ def test_a_check_that_fails_is_counted(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert out.endswith(f"1 of {len(doctor.CHECKS)} checks failed\n")
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_library_that_is_not_there_is_named_and_the_status_says_so() -> None:
     env = {**os.environ, "PJRT_LIBRARY_PATH": "/nowhere/libpjrt.so"}
     command = [sys.executable, "-m", "torch_go_xla.doctor"]

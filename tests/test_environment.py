@@ -75,7 +75,7 @@ STARTS = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.sampled
 @pytest.mark.parametrize("start", range(5))
 def test_the_founding_promise_under_every_pair(ok, start: int, tmp_path: Path) -> None:
     env = {name: OTHERS[name] for name in STARTS[start]}
@@ -85,29 +85,21 @@ def test_the_founding_promise_under_every_pair(ok, start: int, tmp_path: Path) -
     ok(f"import sys, pytest; sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', *{tests}]))", **env)
 
 
-GRAPH = """
-import torch, torch_go_xla
-x = torch.ones(3, device="xla").add(7.5)
-torch_go_xla.sync(wait=True)
-"""
-
-
 def test_what_is_written_for_the_curious(ok, python, tmp_path: Path) -> None:
     graphs, told = tmp_path / "graphs", tmp_path / "told"
     files = {"XLA_SAVE_TENSORS_FILE": str(graphs), "PT_XLA_DEBUG": "1", "PT_XLA_DEBUG_FILE": str(told)}
-    done = python(GRAPH, XLA_SAVE_TENSORS_FMT="hlo", XLA_HLO_DEBUG="1", **files)
+    done = python("environment/graph.py", XLA_SAVE_TENSORS_FMT="hlo", XLA_HLO_DEBUG="1", **files)
     assert done.code == 0 and "compiles a program" not in done.err
     assert "compiles a program" in told.read_text()
-    assert "stablehlo.add" in graphs.read_text() and "<string>" in graphs.read_text()
-    ok(GRAPH, XLA_SAVE_TENSORS_FMT="dot", **files)
+    assert "stablehlo.add" in graphs.read_text() and "graph.py" in graphs.read_text()
+    ok("environment/graph.py", XLA_SAVE_TENSORS_FMT="dot", **files)
     assert "digraph" in graphs.read_text() and told.read_text().count("compiles a program") == 2
-    refused = python(GRAPH, XLA_SAVE_TENSORS_FMT="png")
+    refused = python("environment/graph.py", XLA_SAVE_TENSORS_FMT="png")
     assert refused.code == 1 and "want text, dot or hlo" in refused.err
 
 
 def test_spmd_by_variable(ok) -> None:
-    program = test_founding.ARTICLE + "import torch_go_xla.runtime as xr; print(xr.is_spmd(), xr.global_device_count())"
-    assert ok(program, XLA_USE_SPMD="1", CPU_NUM_DEVICES="2").split() == ["equal", "True", "1"]
+    assert ok("founding/article.py", "spmd", XLA_USE_SPMD="1", CPU_NUM_DEVICES="2").split() == ["equal", "True", "1"]
     first = "import torch_go_xla.runtime as xr; print(xr.is_spmd(), xr.global_runtime_device_count())"
     assert ok(first, XLA_USE_SPMD="1", CPU_NUM_DEVICES="2").split() == ["True", "2"], "before anything opens the device"
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import null_device
+import processes
 import pytest
 
 # The step fails as a whole, then in parts, until there are three of one result each.
@@ -19,49 +19,20 @@ FAULTS = {
     "memory": ("LoadedExecutable_Execute:1:RESOURCE_EXHAUSTED:no such thing", "OutOfMemoryError"),
 }
 
-PROGRAM = (
-    null_device.PROGRAM
-    + """
-class Add(torch.nn.Module):
-    def forward(self, x):
-        return x + x  # the layer
-
-x, y = torch.ones(2).to("xla"), torch.ones(3).to("xla")
-torch_go_xla.sync(wait=True)
-model = torch.nn.Sequential(torch.nn.Sequential(Add()))
-for k in range(1, 1 + int(sys.argv[3])):
-    null.arm(sys.argv[2].replace(":1:", f":{k}:"))
-deep = model(x)
-shallow = torch.mul(y, y)  # the function
-y.add_(1)  # in place
-torch_go_xla.sync()
-def read():
-    return (deep * x).tolist()  # what reads it
-for value in (deep.tolist, shallow.tolist, y.tolist, read):
-    try:
-        print(value())
-    except torch_go_xla.XlaError as e:
-        print(type(e).__name__, "|".join(str(e).splitlines()))
-torch_go_xla.sync()
-print(x.tolist())
-"""
-)
-
 
 @pytest.fixture(scope="module")
 def null_plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return null_device.build(tmp_path_factory.mktemp("nullplugin"))
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @pytest.mark.parametrize("fault", FAULTS)
-def test_the_line_that_recorded_a_value(fault: str, null_plugin: Path, tmp_path: Path) -> None:
+def test_the_line_that_recorded_a_value(fault: str, null_plugin: Path) -> None:
     armed, cls = FAULTS[fault]
-    script = tmp_path / "train.py"
-    script.write_text(PROGRAM)
-    lines = {text.partition("  # ")[2]: n for n, text in enumerate(PROGRAM.splitlines(), 1)}
+    script = processes.PROGRAMS / "error_lines/train.py"
+    lines = {text.partition("  # ")[2]: n for n, text in enumerate(script.read_text().splitlines(), 1)}
     attempts = 1 if fault == "computation" else ATTEMPTS
-    command = [sys.executable, script, null_plugin, armed, str(attempts)]
+    command = processes.command("error_lines/train.py", null_plugin, armed, str(attempts))
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=True)
     deep, shallow, in_place, after, unharmed = done.stdout.splitlines()
     # What is known to have failed is the cause of what would have read it. Once it is on its way, the plugin tells.

@@ -11,20 +11,6 @@ import torch
 import torch_go_xla
 import torch_go_xla.core.xla_model as xm
 
-ARTICLE = """
-import torch, torch_go_xla
-import torch_go_xla.core.xla_model as xm
-t1 = torch.tensor([1], device=xm.xla_device())
-t2 = t1.detach()
-xm.mark_step()
-t2.add_(t2)
-xm.mark_step()
-t1_cpu, t2_cpu = torch_go_xla._XLAC._xla_get_cpu_tensors([t1, t2])
-assert t1.item() == t1_cpu.item() == 2, (t1.item(), t1_cpu)
-assert t2.item() == t2_cpu.item() == 2, (t2.item(), t2_cpu)
-print("equal")
-"""
-
 SWITCHES = [
     {"XLA_DISABLE_FUNCTIONALIZATION": f, "XLA_ENABLE_PARAM_ALIASING": p}
     for f, p in itertools.product((None, "0", "1"), repeat=2)
@@ -37,7 +23,7 @@ def ids(env: dict[str, str | None]) -> str:
 
 @pytest.mark.parametrize("env", SWITCHES, ids=ids)
 def test_the_article(ok, env) -> None:
-    assert ok(ARTICLE, **env).strip() == "equal"
+    assert ok("founding/article.py", **env).strip() == "equal"
 
 
 def test_the_article_without_the_second_sync() -> None:

@@ -11,55 +11,18 @@ import sys
 import time
 
 import jobs
+import processes
 import pytest
-from programs import RAISES
 
-pytestmark = pytest.mark.slow
-
-START = (
-    RAISES
-    + """
-import os, signal, sys, time
-import torch, torch_go_xla
-import torch_go_xla.core.xla_model as xm
-import torch_go_xla.runtime as xr
-
-r, n = xr.global_ordinal(), xr.world_size()
-"""
-)
-
-# Each attempt adds one to a count that the processes keep together, and but for the last one dies.
-RESUME = (
-    START
-    + """
-from torch_go_xla.experimental.distributed_checkpoint import CheckpointManager
-import torch.distributed as dist
-
-dist.init_process_group("xla", init_method="xla://")
-attempt, attempts = int(os.environ["TORCHELASTIC_RESTART_COUNT"]), int(os.environ["ATTEMPTS"])
-manager = CheckpointManager(os.environ["CHECKPOINT"], 1, max_to_keep=2, chkpt_on_preemption=False)
-state = {"count": torch.zeros(4).to("xla")}
-if steps := manager.all_steps():
-    assert max(steps) == attempt - 1, (steps, attempt)
-    manager.restore(max(steps), state)
-assert state["count"].tolist() == [float(n * attempt)] * 4
-state["count"].add_(xm.all_reduce("sum", torch.ones(4, device="xla")))
-manager.save(attempt, state)
-xm.rendezvous("saved")
-if attempt < attempts:
-    os.kill(os.getpid(), signal.SIGKILL) if r == attempt % n else time.sleep(600)
-print("count", state["count"].tolist()[0], flush=True)
-"""
-)
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes")]
 
 
 def check_restarts(folder: pathlib.Path, restarts: int) -> None:
     """Have torchrun start a job again and again."""
-    program = folder / "program.py"
-    program.write_text(RESUME)
+    program = processes.PROGRAMS / "jobs/resume.py"
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     command += [f"--max-restarts={restarts}", "--monitor-interval=0.1", str(program)]
-    env = {**os.environ, "CHECKPOINT": str(folder / "checkpoint"), "ATTEMPTS": str(restarts)}
+    env = {**processes.environment(), "CHECKPOINT": str(folder / "checkpoint"), "ATTEMPTS": str(restarts)}
     pipe = subprocess.PIPE
     agent = subprocess.Popen(command, env=env, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
     try:
@@ -75,54 +38,19 @@ def test_a_job_is_started_again(tmp_path: pathlib.Path) -> None:
     check_restarts(tmp_path, 3)
 
 
-MEMBER = START + 'assert xm.all_reduce("sum", torch.ones(2, device="xla")).tolist() == [n, n]\n'
-
-
 def test_a_job_of_another_size_meets_by_the_same_store() -> None:
     """An elastic agent does not count a change of the size as a restart: what the last job left is there."""
     store = jobs.agent()
     for size in (2, 3, 2, 2):
-        for rank, p in enumerate(jobs.run(MEMBER, size, store=store)):
+        for rank, p in enumerate(jobs.run("jobs/member.py", size, store=store)):
             assert p.code == 0, f"process {rank} of {size}: {p.out}{p.err}"
-
-
-STOPS = (
-    START
-    + """
-def told(words, f):
-    try:
-        f()
-    except RuntimeError as e:
-        assert f"process {stops}" in str(e) and words in str(e), e
-    else:
-        raise AssertionError("no error")
-
-def alone():
-    assert (torch.ones(2, device="xla") + 1).tolist() == [2, 2]
-
-stops, size = int(os.environ["STOPS"]), int(os.environ["SIZE"])
-t = torch.ones(size, device="xla")
-for _ in range(2):
-    assert xm.all_reduce("sum", t).sum().item() == n * size
-if r == stops:
-    os.kill(os.getpid(), signal.SIGSTOP)
-began = time.monotonic()
-"""
-)
 
 
 @pytest.mark.parametrize(("stops", "size"), [(1, 4), (0, 4), (1, 1 << 24)])
 def test_a_process_that_stops_is_named(stops: int, size: int) -> None:
     """Whether it serves the store or not, and if the others are in the midst of sending to it."""
     ended = jobs.run(
-        STOPS
-        + """
-told("", lambda: [xm.all_reduce("sum", t).sum().item() for _ in range(3)])
-told("", lambda: xm.all_reduce("sum", t).tolist())
-told("", lambda: xm.rendezvous("after"))
-alone()
-print("told", time.monotonic() - began, flush=True)
-""",
+        "jobs/a_process_that_stops_is_named.py",
         3,
         stuck=[stops],
         STOPS=str(stops),
@@ -135,13 +63,7 @@ print("told", time.monotonic() - began, flush=True)
 
 def test_torchs_timeout_bounds_a_rendezvous() -> None:
     ended = jobs.run(
-        START.replace(
-            "\nr, n",
-            '\nimport datetime\ntorch.distributed.init_process_group("xla", init_method="xla://",'
-            " timeout=datetime.timedelta(seconds=5))\nr, n",
-        )
-        + STOPS.removeprefix(START)
-        + 'told("", lambda: xm.rendezvous("after"))\nalone()\nprint("told", flush=True)\nos._exit(0)\n',
+        "jobs/rendezvous_times_out.py",
         2,
         stuck=[1],
         STOPS="1",
@@ -153,14 +75,7 @@ def test_torchs_timeout_bounds_a_rendezvous() -> None:
 def test_a_process_that_does_not_come_is_named() -> None:
     """It lives, and its device does, but it is busy with something else."""
     ended = jobs.run(
-        STOPS.replace("os.kill(os.getpid(), signal.SIGSTOP)", "time.sleep(600)")
-        + """
-told("has not come within 3s to number 3 of the exchanges of xla:0 among processes 0 1",
-     lambda: xm.all_reduce("sum", t).tolist())
-told("", lambda: xm.all_reduce("sum", t).tolist())
-alone()
-print("told", flush=True)
-""",
+        "jobs/a_process_that_does_not_come.py",
         2,
         stuck=[1],
         STOPS="1",
@@ -168,15 +83,6 @@ print("told", flush=True)
         TORCH_GO_XLA_JOB_TIMEOUT="3",
     )
     assert (ended[0].code, ended[0].out) == (0, "told\n"), ended[0].err
-
-
-OPENS = """
-import signal, sys, time
-import torch, torch_go_xla
-signal.signal(signal.SIGINT, signal.default_int_handler)
-print("ready", flush=True)
-torch.ones(1, device="xla")
-"""
 
 
 def interrupted(p: subprocess.Popen[str]) -> float:
@@ -196,73 +102,32 @@ def interrupted(p: subprocess.Popen[str]) -> float:
 
 def test_interrupts_while_torchs_store_is_not_there() -> None:
     store = jobs.agent()
-    interrupted(jobs.start(OPENS, 1, 2, store, MASTER_PORT="1"))
+    interrupted(jobs.start("jobs/opens.py", 1, 2, store, MASTER_PORT="1"))
 
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_interrupts_while_others_do_not_come(rank: int) -> None:
     """Process 0 waits for process 1 in its own store, process 1 for the address of that."""
     store = jobs.agent()
-    interrupted(jobs.start(OPENS, rank, 2, store))
+    interrupted(jobs.start("jobs/opens.py", rank, 2, store))
 
 
 def test_interrupts_while_the_store_is_gone() -> None:
     """What torch's store says is left over from a job that has ended."""
     store = jobs.agent()
-    first = jobs.start(OPENS, 0, 2, store)
+    first = jobs.start("jobs/opens.py", 0, 2, store)
     interrupted(first)
-    interrupted(jobs.start(OPENS, 1, 2, store))
-
-
-HOSTILE = (
-    START
-    + """
-import io, pickle
-
-class Evil:
-    def __reduce__(self):
-        return os.mkdir, (os.environ["MARK"],)
-
-file = io.BytesIO()
-torch.save([Evil()], file)
-for text in (file.getvalue(), pickle.dumps(Evil()), b""):
-    if r == 1:
-        xm.rendezvous("evil", text)
-    else:
-        try:
-            xm.mesh_reduce("evil", 1, lambda all: all)
-        except (pickle.UnpicklingError, RuntimeError, EOFError):
-            pass
-        else:
-            raise AssertionError("no error")
-assert not os.path.exists(os.environ["MARK"])
-raises(TypeError, "mesh_reduce('object') takes tensors", xm.mesh_reduce, "object", Evil(), sum)
-
-import collections
-import numpy as np
-given = {
-    "t": torch.arange(3.0).to("xla") + r, "b": torch.ones(2, dtype=torch.bfloat16),
-    "l": [r, 0.5, True, None, "s", b"b", 2j],
-    "n": np.float64(r), "i": np.int32(7), "a": np.arange(6).reshape(2, 3) + r, "f": np.ones(2, np.float16),
-    "o": collections.OrderedDict(a=(1, {2}))}
-for i, got in enumerate(xm.mesh_reduce("kinds", given, lambda all: all)):
-    assert got["t"].device.type == "cpu" and got["t"].tolist() == [i, 1 + i, 2 + i] and got["b"].tolist() == [1, 1]
-    assert got["l"] == [i, 0.5, True, None, "s", b"b", 2j] and got["o"] == given["o"]
-    assert type(got["n"]) is np.float64 and got["n"] == i and type(got["i"]) is np.int32 and got["i"] == 7
-    assert (got["a"] == np.arange(6).reshape(2, 3) + i).all() and got["f"].dtype == np.float16
-assert xm.mesh_reduce("mean", np.float64(r), np.mean) == 0.5
-"""
-)
+    interrupted(jobs.start("jobs/opens.py", 1, 2, store))
 
 
 def test_what_others_give_runs_no_code(tmp_path: pathlib.Path) -> None:
-    jobs.check(HOSTILE, 2, MARK=str(tmp_path / "mark"))
+    jobs.check("jobs/hostile.py", 2, MARK=str(tmp_path / "mark"))
 
 
 def test_the_secret_is_in_a_private_file_while_the_job_starts() -> None:
     """Torch's store, which anybody may read, has its path; a file that others could have written is refused."""
     store = jobs.agent()
-    first = jobs.start(MEMBER, 0, 2, store, TORCHELASTIC_RUN_ID="run")
+    first = jobs.start("jobs/member.py", 0, 2, store, TORCHELASTIC_RUN_ID="run")
     try:
         key = "torch_go_xla/run/0/2/store"
         store.wait([key])
@@ -271,7 +136,7 @@ def test_the_secret_is_in_a_private_file_while_the_job_starts() -> None:
         status = path.stat()
         assert (status.st_mode & 0o777, status.st_uid) == (0o600, os.geteuid())
         assert path.read_text() not in offer and len(path.read_text()) == 64
-        second = jobs.start(MEMBER, 1, 2, store, TORCHELASTIC_RUN_ID="run")
+        second = jobs.start("jobs/member.py", 1, 2, store, TORCHELASTIC_RUN_ID="run")
         assert [p.wait(120) for p in (first, second)] == [0, 0]
         assert not path.exists()
     finally:

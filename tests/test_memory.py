@@ -82,7 +82,7 @@ def fallback() -> None:
     assert torch.linalg.eigvals(x).sum().real.item() == pytest.approx(3)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @pytest.mark.parametrize("use", [arithmetic, views, training, saving, errors, fallback], ids=lambda f: f.__name__)
 def test_nothing_outlives_its_last_object(use: Callable[[], None]) -> None:
     torch.ones(1, device="xla").item()
@@ -92,19 +92,7 @@ def test_nothing_outlives_its_last_object(use: Callable[[], None]) -> None:
 
 
 def test_nothing_is_left_in_a_new_process(ok) -> None:
-    ok("""
-import gc, torch, torch_go_xla
-model = torch.nn.Linear(4, 4).to("xla")
-model(torch.ones(2, 4, device="xla")).sum().backward()
-torch_go_xla.sync()
-assert torch_go_xla.live_bytes() > 0
-del model
-gc.collect()
-torch_go_xla.sync(wait=True)
-assert torch_go_xla.live_bytes() == 0, torch_go_xla.live_bytes()
-assert torch_go_xla._core.core.live_storages() == 0
-assert torch_go_xla._core.core.live_buffers() == 0
-""")
+    ok("memory/nothing_is_left_in_a_new_process.py")
 
 
 def test_live_bytes_are_those_of_the_shapes() -> None:
@@ -128,7 +116,7 @@ def test_a_dropped_graph_is_not_computed() -> None:
     assert core.cached_programs() == programs
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_long_loop_holds_what_a_short_one_holds() -> None:
     model = nn.Sequential(nn.Linear(12, 16), nn.ReLU(), nn.Linear(16, 3)).to("xla")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
@@ -173,74 +161,27 @@ def test_the_memory_of_the_client_is_in_the_metrics() -> None:
     assert all(f"ClientMemory: {purpose}\n" in met.metrics_report() for purpose in held)
 
 
-ADAM = """
-import time, torch, torch_go_xla
-import torch_go_xla.core.xla_model as xm
-torch.manual_seed(0)
-model = torch.nn.Sequential(*(m for _ in range(4) for m in (torch.nn.Linear(768, 768), torch.nn.ReLU()))).to("xla")
-optimizer = torch.optim.Adam(model.parameters())
-activations = []
-for module in model:
-    module.register_forward_hook(lambda m, args, out: activations.append(out.nbytes))
-x = torch.ones(64, 768).to("xla")
-for _ in range(4):
-    optimizer.zero_grad()
-    activations.clear()
-    model(x).square().mean().backward()
-    optimizer.step()
-    torch_go_xla.sync(wait=True)
-    while (memory := xm.get_memory_info("xla:0"))["bytes_used"] > 1.01 * memory["live_bytes"]:
-        time.sleep(0.001)  # the plugin's thread lets go of the step's memory a moment after its results are there
-parameters = sum(p.nbytes for p in model.parameters())
-states = sum(t.nbytes for s in optimizer.state.values() for t in s.values())
-gradients = sum(p.grad.nbytes for p in model.parameters())
-print(parameters + states + gradients + sum(activations), memory["peak_bytes_used"])
-"""
-
-
 def test_the_peak_of_an_adam_step(ok) -> None:
     """With donation new parameters and states lie where the old ones lay; without, beside them."""
     peaks = {}
     for donate in "10":
-        needed, peak = map(int, ok(ADAM, XLA_ENABLE_PARAM_ALIASING=donate).split())
+        needed, peak = map(int, ok("memory/adam.py", XLA_ENABLE_PARAM_ALIASING=donate).split())
         peaks[donate] = peak / needed
     print(f"peak of an Adam step by what it needs: {peaks['1']:.3f} with donation, {peaks['0']:.3f} without")
     assert peaks["1"] <= 1.05
     assert peaks["0"] > 1.3
 
 
-COMPILED = """
-import re, torch, torch_go_xla
-import torch_go_xla.debug.metrics as met
-sizes = range(2, 130)  # a kernel each
-xs = [torch.ones(n).to("xla") for n in sizes]
-kept = [x.exp() * x.sigmoid() for x in xs]
-torch_go_xla.sync(wait=True)
-maps = re.split("^(?=[0-9a-f]+-)", open("/proc/self/smaps").read(), flags=re.M)
-resident = sum(
-    int(re.search("Rss: *([0-9]+)", m)[1]) - int(re.search("Anonymous: *([0-9]+)", m)[1])
-    for m in maps if "libpjrt_xla_cpu_cc" in m
-)
-print(met.metric_data("CompileTime")[1] // 1_000_000, resident)
-"""
-
-
 @pytest.mark.slow
 def test_a_long_compilation_leaves_little_of_the_compiler_in_memory(ok) -> None:
     """The compiler's code and tables stay in the page cache, not in the process: 100 MB or more."""
-    milliseconds, resident = map(int, ok(COMPILED).split())
+    milliseconds, resident = map(int, ok("memory/compiled.py").split())
     print(f"compiled for {milliseconds} ms; {resident} kB of the library are resident")
     assert milliseconds > 1000, "too short to be cleaned up after"
     assert resident < 64 << 10
 
 
-RESIDENT = """
-import {modules}
-print(*(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmRSS")))
-"""
-
-
 def test_the_import_takes_little(ok) -> None:
     """The device and its plugin come with the first tensor."""
-    alone, both = (int(ok(RESIDENT.format(modules=modules))) for modules in ("torch", "torch, torch_go_xla"))
+    alone, both = (int(ok("memory/resident.py", *modules)) for modules in (["torch"], ["torch", "torch_go_xla"]))
     assert both - alone <= 60_000, f"{both - alone} kB more than torch alone"

@@ -147,14 +147,7 @@ def test_metrics() -> None:
 
 
 def test_a_cache_of_programs(ok, tmp_path) -> None:
-    out = ok(f"""
-import os, torch, torch_go_xla, torch_go_xla.runtime as xr
-xr.initialize_cache({str(tmp_path)!r})
-(torch.ones(3, device="xla") * 2).tolist()
-torch_go_xla.sync(wait=True)
-try: xr.initialize_cache({str(tmp_path)!r})
-except RuntimeError as e: print(e)
-""")
+    out = ok("names/program_cache.py", tmp_path)
     assert "before the first xla tensor" in out
     assert list(tmp_path.iterdir()), "no program was kept"
 

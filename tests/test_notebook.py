@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import nbformat
+import processes
 import pytest
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
@@ -37,7 +38,7 @@ def outputs() -> list[dict]:
     return run(nbformat.read(NOTEBOOK, as_version=4))
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_it_runs_and_shows_what_it_says(outputs: list[dict]) -> None:
     text = "".join(o.get("text", "") + o.get("data", {}).get("text/plain", "") for o in outputs)
     assert "%1 = " in text and "stablehlo." in text, "no graph"
@@ -49,24 +50,10 @@ def test_it_runs_and_shows_what_it_says(outputs: list[dict]) -> None:
     assert not [o for o in outputs if o["output_type"] == "error" or o.get("name") == "stderr"]
 
 
-SHARDINGS = """
-import torch, torch_go_xla
-import torch_go_xla.distributed.spmd as xs
-from torch_go_xla import debug
-from torch_go_xla.distributed.spmd.debugging import visualize_sharding, visualize_tensor_sharding
-torch_go_xla.runtime.use_spmd()
-model = torch.nn.Linear(4, 8, bias=False).to("xla")
-xs.mark_sharding(model.weight, xs.Mesh(range(4), (2, 2), ("x", "y")), ("x", "y"))
-visualize_tensor_sharding(model.weight, use_color=False)
-visualize_sharding("{devices=[1,4]0,1,2,3}", use_color=False)
-print(debug.placements(model))
-"""
-
-
-@pytest.mark.slow
+@pytest.mark.longer
 def test_shardings_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CPU_NUM_DEVICES", "4")
-    cell = nbformat.v4.new_code_cell(SHARDINGS)
+    cell = nbformat.v4.new_code_cell((processes.PROGRAMS / "notebook/shardings.py").read_text())
     shown = run(nbformat.v4.new_notebook(cells=[cell]))
     assert not [o for o in shown if o["output_type"] == "error" or o.get("name") == "stderr"]
     text = "".join(o.get("text", "") + o.get("data", {}).get("text/plain", "") for o in shown)

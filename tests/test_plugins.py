@@ -27,59 +27,17 @@ def test_a_registered_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
         plugins.register_plugin("other", object())  # type: ignore[arg-type]
 
 
-STATED = """
-import os
-import torch, torch_go_xla
-import torch_go_xla.core.xla_model as xm
-import torch_go_xla.runtime as xr
-from torch_go_xla import plugins
-
-class Mine(plugins.DevicePlugin):
-    def library_path(self):
-        return os.environ["LIBRARY"]
-    def client_create_options(self):
-        return {"devices": 3}
-    def environment(self):
-        return {"NULL_PJRT_MEMORY_LIMIT": "1000", "NULL_PJRT_DELAY_US": "5"}
-
-plugins.register_plugin("mine", Mine())
-print(xr.addressable_device_count(), xm.get_memory_info("xla:0")["bytes_limit"], os.environ["NULL_PJRT_DELAY_US"])
-"""
-
-
 def test_what_a_plugin_states_reaches_its_library(ok, tmp_path: Path) -> None:
     """The options of its client, and variables, except those that the user has set."""
     library = str(null_device.build(tmp_path))
-    out = ok(STATED, PJRT_DEVICE="mine", PJRT_LIBRARY_PATH=None, LIBRARY=library, NULL_PJRT_DELAY_US="0")
+    out = ok("plugins/stated.py", PJRT_DEVICE="mine", PJRT_LIBRARY_PATH=None, LIBRARY=library, NULL_PJRT_DELAY_US="0")
     assert out.split() == ["3", "1000", "0"]
-
-
-OPTIONS = """
-import torch, torch_go_xla
-from torch_go_xla import plugins
-
-class Mine(plugins.DevicePlugin):
-    def library_path(self):
-        return {library!r}
-    def client_create_options(self):
-        return {{"devices": self.value}}
-
-mine = Mine()
-plugins.register_plugin("mine", mine)
-for mine.value in ("two", 1 << 40, [1, 2], 1.0, True, 1 << 70, [1, "two"], [1.5], None, {{}}, object()):
-    try:
-        torch.ones(1, device="xla")
-    except Exception as e:
-        print(f"{{type(e).__name__}}: {{e}}")
-mine.value = 2
-print(torch_go_xla.device_count())
-"""
 
 
 def test_options_reach_the_client_in_their_types(ok, tmp_path: Path) -> None:
     """The null plugin takes an int, and names the type of what it refuses: PJRT's numbers of them."""
     library = str(null_device.build(tmp_path))
-    lines = ok(OPTIONS.format(library=library), PJRT_DEVICE="mine", PJRT_LIBRARY_PATH=None).splitlines()
+    lines = ok("plugins/options.py", library, PJRT_DEVICE="mine", PJRT_LIBRARY_PATH=None).splitlines()
     for line, words in zip(
         lines,
         [
@@ -95,30 +53,6 @@ def test_options_reach_the_client_in_their_types(ok, tmp_path: Path) -> None:
         strict=True,
     ):
         assert words in line, lines
-
-
-SEARCH = """
-import os, sys
-import torch, torch_go_xla
-from torch_go_xla import plugins
-
-def mapped():
-    return {line.split()[-1] for line in open("/proc/self/maps") if ".so" in line}
-
-opened = []
-sys.addaudithook(lambda event, args: opened.append(args) if event == "ctypes.dlopen" else None)
-before = mapped()
-for name in sys.argv[1:]:
-    os.environ["PJRT_DEVICE"] = name
-    try:
-        plugin = plugins.find_plugin(name)
-        print(name, plugin.library_path(), *plugin.preload())
-    except (RuntimeError, ValueError) as e:
-        print(name, "refused:", e)
-assert mapped() == before, mapped() - before
-assert not opened, opened
-assert not torch_go_xla._core.core.opened
-"""
 
 
 @pytest.fixture
@@ -145,8 +79,7 @@ def packages(tmp_path: Path) -> Path:
 
 def test_nothing_is_loaded_while_searching(python, packages: Path) -> None:
     names = ["CPU", "CUDA", "TPU", "XLA_TRAP", "named", "xla_empty", "nothing"]
-    program = f"import sys\nsys.path.insert(0, {str(packages)!r})\nsys.argv += {names!r}\n"
-    done = python(program + SEARCH, PJRT_LIBRARY_PATH=None)
+    done = python("plugins/search.py", packages, *names, PJRT_LIBRARY_PATH=None)
     assert done.code == 0, done.err
     lines = dict(line.split(" ", 1) for line in done.out.splitlines())
     library = str(packages / "jax_plugins" / "xla_trap" / "pjrt_plugin_trap.so")
@@ -162,7 +95,7 @@ def test_a_plugin_among_those_of_jax_serves_a_device(ok, tmp_path: Path) -> None
     package = tmp_path / "jax_plugins" / "null"
     package.mkdir(parents=True)
     null_device.build(package)
-    program = f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n"
+    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
     out = ok(
         program + "import torch, torch_go_xla\nprint((torch.ones(2).to('xla') + torch.ones(2).to('xla')).tolist())",
         PJRT_DEVICE="null",
@@ -171,20 +104,6 @@ def test_a_plugin_among_those_of_jax_serves_a_device(ok, tmp_path: Path) -> None
     assert out.strip() == "[2.0, 2.0]"
 
 
-RECOVERY = """
-import os
-import torch, torch_go_xla
-
-for library in ("/nowhere/libpjrt.so", torch.__file__, os.environ["LIBRARY"]):
-    os.environ["PJRT_LIBRARY_PATH"] = library
-    try:
-        x = torch.ones(2).to("xla")
-        print((x + x).tolist())
-    except RuntimeError as e:
-        print(type(e).__name__, library in str(e))
-"""
-
-
 def test_after_libraries_that_cannot_be_loaded_another_one_serves(ok, tmp_path: Path) -> None:
-    out = ok(RECOVERY, PJRT_DEVICE="null", LIBRARY=str(null_device.build(tmp_path)))
+    out = ok("plugins/recovery.py", PJRT_DEVICE="null", LIBRARY=str(null_device.build(tmp_path)))
     assert out.splitlines() == ["RuntimeError True", "RuntimeError True", "[2.0, 2.0]"]

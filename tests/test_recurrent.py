@@ -50,7 +50,7 @@ def test_a_program_does_not_grow_with_the_sequence():
     assert counts[0] == counts[1]
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_gradients_of_gradients():
     results = []
     for device in ("cpu", "xla"):
@@ -61,7 +61,7 @@ def test_gradients_of_gradients():
     torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_autocast_and_transforms_agree_with_cells(monkeypatch):
     module, x = layer("rnn", "xla")
     with torch.autocast("xla", dtype=torch.bfloat16):

@@ -19,62 +19,11 @@ from torch_go_xla.utils import checkpoint_file, serialization, whole_file
 
 # ---- the order of the steps ----
 
-ORDER = (
-    null_device.PROGRAM
-    + """
-import io
-import torch_go_xla.core.xla_model as xm
-
-TRANSFERS = "Buffer_ToHostBuffer", "Buffer_UnsafePointer"
-
-def check(calls):
-    runs = [i for i, c in enumerate(calls) if c == "LoadedExecutable_Execute"]
-    transfers = [i for i, c in enumerate(calls) if c in TRANSFERS]
-    assert len(runs) == 2, f"{len(runs)} programs on two devices"
-    assert runs[-1] < transfers[0], "a transfer before the last program"
-    asked = [i for i, c in enumerate(calls) if c in ("Buffer_ReadyEvent", *TRANSFERS)]
-    waits = sum(c in ("Event_Await", "Event_OnReady") for c in calls[: asked[0]])
-    assert waits >= 2, f"{waits} waits for two devices"
-
-a, b = torch.tensor([1.0, 2.0]).to("xla:0"), torch.tensor([3.0]).to("xla:1")
-
-def case():
-    c, d, alias = a + a, b * b, a.detach()
-    alias.add_(1)
-    return [a, alias, c, torch._neg_view(c), d]
-
-def save(tensors):
-    file = io.BytesIO()
-    xm.save(tensors, file)
-    file.seek(0)
-    return torch.load(file, weights_only=True)
-
-def one_by_one(tensors):
-    return [t.cpu() for t in tensors]
-
-values = []
-for read in (torch_go_xla._XLAC._xla_get_cpu_tensors, save, one_by_one):
-    torch_go_xla.sync(wait=True)
-    tensors = case()
-    null.start_trace()
-    got = read(tensors)
-    calls = null.stop_trace()
-    assert [t.tolist() for t in got[:3]] == [got[1].tolist(), got[0].tolist(), got[2].tolist()]
-    if read is not one_by_one:
-        check(calls)
-        continue
-    try:
-        check(calls)
-    except AssertionError as e:
-        print(e)
-"""
-)
-
 
 def test_one_sync_a_device_then_a_wait_then_transfers(ok, tmp_path: Path) -> None:
     """What the plugin is called for; reading tensor by tensor, in the wrong order, does not pass the check."""
     library = null_device.build(tmp_path)
-    out = ok(ORDER.replace("sys.argv[1]", repr(str(library))))
+    out = ok("save/order.py", library)
     assert out.strip() in ("a transfer before the last program", "3 programs on two devices")
 
 
@@ -243,20 +192,7 @@ def test_progress_is_shown_on_a_terminal_after_two_seconds(terminal: type[io.Str
     assert not lines or "2.00/4.00 GB, 1000 MB/s" in shown.getvalue()
 
 
-MEMORY = """
-import resource, torch, torch_go_xla
-import torch_go_xla.core.xla_model as xm
-tensors = {f"p{i}": torch.full((2 << 20,), float(i), device="xla") for i in range(40)}
-torch_go_xla.sync(wait=True)
-xm.save({"p": tensors["p0"]}, PATH)
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-before = peak()
-xm.save(tensors, PATH)
-print((peak() - before) >> 20)
-"""
-
-
 def test_the_host_needs_memory_for_one_tensor_only(ok, tmp_path: Path) -> None:
     """320 MB in 40 tensors, of which no copy may be in memory; 8 MB are the largest tensor."""
-    grown = int(ok(MEMORY.replace("PATH", repr(str(tmp_path / "a.pt")))))
+    grown = int(ok("save/memory.py", tmp_path / "a.pt"))
     assert grown <= 16, f"{grown} MB more than before"

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import processes
 import pytest
 import torch
 
@@ -22,35 +23,12 @@ WARM = 3
 
 # Torch is imported once: each line of stdin is a path, for which a child saves one version after the other. The
 # child prints its process id when WARM versions have been on the disk.
-SAVER = (
-    f"WARM = {WARM}"
-    + """
-import os, sys, torch
-for line in sys.stdin:
-    if os.fork():
-        os.wait()
-        print("gone", flush=True)
-        continue
-    import torch_go_xla, torch_go_xla.core.xla_model as xm
-    weights = {f"w{i}": torch.zeros(1000 * (i + 1), device="xla") for i in range(20)}
-    weights["alias"] = weights["w3"][100:]
-    version = 0
-    while True:
-        version += 1
-        for w in list(weights.values())[:20]:
-            w.add_(1)
-        xm.save({"version": version, "weights": weights}, line.strip())
-        if version == WARM:
-            print(os.getpid(), flush=True)
-"""
-)
 
 
 @pytest.fixture
 def saver() -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [sys.executable, "-c", SAVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-    )
+    command = [sys.executable, processes.PROGRAMS / "save_crash/saver.py", str(WARM)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
     yield process
     assert process.stdin is not None
     process.stdin.close()

@@ -49,25 +49,8 @@ def test_distributed_checkpoint(source: str, target: str, tmp_path: Path) -> Non
         assert torch.equal(a, b)
 
 
-ASYNC = """
-import os, torch, torch_go_xla
-import torch.distributed as dist, torch.distributed.checkpoint as dcp
-dist.init_process_group("gloo", init_method="file://" + PATH + "/store", rank=0, world_size=1)
-x = torch.arange(6.0, device="xla")
-future = dcp.async_save({"x": x}, checkpoint_id=PATH + "/a")
-for _ in range(3):  # training goes on, and donates
-    x.add_(1)
-    torch_go_xla.sync()
-future.result()
-out = {"x": torch.zeros(6, device="xla")}
-dcp.load(out, checkpoint_id=PATH + "/a")
-print(out["x"].tolist(), x.tolist())
-dist.destroy_process_group()
-"""
-
-
 def test_asynchronous_distributed_checkpoint(ok, tmp_path: Path) -> None:
-    out = ok(ASYNC.replace("PATH", repr(str(tmp_path))))
+    out = ok("save_elsewhere/async_save.py", tmp_path)
     assert out.strip() == "[0.0, 1.0, 2.0, 3.0, 4.0, 5.0] [3.0, 4.0, 5.0, 6.0, 7.0, 8.0]"
 
 

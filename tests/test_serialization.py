@@ -73,18 +73,10 @@ def test_a_failed_save_leaves_the_old_state(unsavable, tmp_path: Path) -> None:
         assert xser.load(path)[0].tolist() == [1, 1] and sorted(os.listdir(tmp_path / "a.pt.tensors")) == before
 
 
-KILLED = """
-import os, signal, torch, torch_go_xla
-import torch_go_xla.utils.serialization as xser
-xser.checkpoint_file.save = lambda data, path: os.kill(os.getpid(), signal.SIGKILL)
-xser.save([torch.zeros(2, device="xla")], PATH)
-"""
-
-
 def test_a_killed_save_leaves_the_old_state_and_the_next_cleans_up(python, tmp_path: Path) -> None:
     path, root = tmp_path / "a.pt", tmp_path / "a.pt.tensors"
     xser.save([torch.ones(2, device="xla")], path)
-    assert python(KILLED.replace("PATH", repr(str(path)))).code == -9
+    assert python("serialization/killed.py", path).code == -9
     assert len(list(root.iterdir())) == 2 and xser.load(path)[0].tolist() == [1, 1]
     with xser._new_generation(str(root), str(path)) as other:  # another process is saving
         xser.save([torch.full((2,), 5.0, device="xla")], path)
@@ -150,25 +142,9 @@ def test_only_the_master_writes(tmp_path: Path, monkeypatch) -> None:
     assert not os.listdir(tmp_path) and torch_go_xla._XLAC._describe(x)["state"] == "device"
 
 
-MEMORY = """
-import resource, torch, torch_go_xla
-import torch_go_xla.utils.serialization as xser
-tensors = {f"p{i}": torch.full((2 << 20,), float(i), device="xla") for i in range(20)}
-torch_go_xla.sync(wait=True)
-xser.save({"p": tensors["p0"]}, PATH)
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-start = peak()
-xser.save(tensors, PATH)
-saved = peak()
-loaded = xser.load(PATH, map_location="xla")
-torch_go_xla.sync(wait=True)
-print(saved - start, peak() - saved)
-"""
-
-
 def test_the_host_needs_memory_for_one_storage_only(ok, tmp_path: Path) -> None:
     """160 MB in 20 tensors, which are the device's memory once they are loaded."""
-    saved, loaded = map(int, ok(MEMORY.replace("PATH", repr(str(tmp_path / "a.pt")))).split())
+    saved, loaded = map(int, ok("serialization/memory.py", tmp_path / "a.pt").split())
     assert saved <= 16 and loaded <= 160 + 32, (saved, loaded)
 
 

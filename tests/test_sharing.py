@@ -11,7 +11,7 @@ import torch.multiprocessing as mp
 
 import torch_go_xla  # noqa: F401 (the device)
 
-pytestmark = pytest.mark.slow  # processes of their own
+pytestmark = [pytest.mark.longer, pytest.mark.xdist_group("processes")]
 
 SPAWN = mp.get_context("spawn")
 

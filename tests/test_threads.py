@@ -16,10 +16,12 @@ import torch
 import torch_go_xla
 import torch_go_xla.core.xla_model as xm
 
+pytestmark = pytest.mark.xdist_group("processes")
+
 SECONDS = float(os.environ.get("THREAD_SECONDS", "4"))
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_threads_trace_sync_and_save_at_once() -> None:
     """What a thread alone writes has its values always; what all write to is never torn."""
     shared = torch.zeros(64, device="xla")
@@ -77,92 +79,27 @@ def test_threads_trace_sync_and_save_at_once() -> None:
     assert (shared.cpu() == total[0]).all()
 
 
-EXIT = {
-    "while a program compiles": "y = (x @ x).exp().cumsum(0)\ntorch_go_xla.sync()",
-    "while a long program compiles": "y = x\nfor i in range(20):\n    y = y.sort(i % 2).values\ntorch_go_xla.sync()",
-    "while a long program runs": "y = x\nfor _ in range(99):\n    y = (y @ x).tanh()\ny.tolist()\ny += 1\n"
-    "for _ in range(99):\n    y = (y @ x).tanh()\ntorch_go_xla.sync()",
-    "with many programs queued": "for i in range(30):\n    x = x * 1.01 + i\n    torch_go_xla.sync()",
-    "with ops recorded": "y = x + 1",
-    "from a thread that syncs": """
-import threading, time
-def work():
-    y = torch.ones(3, device="xla")
-    while True:
-        y.add_(1)
-        torch_go_xla.sync()
-threading.Thread(target=work, daemon=True).start()
-time.sleep(0.5)
-""",
-    "from threads that compile, compute on the CPU and call kernels in Python": """
-import threading, time
-def work(step):
-    k = 0
-    while True:
-        k += 1
-        step(k)
-for step in (
-    lambda k: ((x @ x).sin().cumsum(0)[: 1 + k % 99].clone(), torch_go_xla.sync()),
-    lambda k: torch.ones(64, 64).sin(),
-    lambda k: torch.nonzero(x[: k % 5]),
-    lambda k: torch.linalg.eigvals(torch.eye(3, device="xla")),
-):
-    threading.Thread(target=work, args=(step,), daemon=True).start()
-time.sleep(1)
-""",
-    "before a handler that uses a thread": """
-import atexit, queue, threading
-asked, answers = queue.Queue(), queue.Queue()
-def work():
-    while True:
-        answers.put((asked.get() + 1).tolist())
-threading.Thread(target=work, daemon=True).start()
-def finish():
-    asked.put(x[0, :2])
-    assert answers.get(timeout=60) == [2, 2]
-atexit.register(finish)
-""",
-    "with a snapshot held": "out = torch.from_dlpack(x)",
-}
+EXIT = (
+    "while_a_program_compiles",
+    "while_a_long_program_compiles",
+    "while_a_long_program_runs",
+    "with_many_programs_queued",
+    "with_ops_recorded",
+    "from_a_thread_that_syncs",
+    "from_threads_that_compile_compute_on_the_cpu_and",
+    "before_a_handler_that_uses_a_thread",
+    "with_a_snapshot_held",
+)
 
 
 @pytest.mark.parametrize("how", EXIT)
 def test_exit(ok, how: str) -> None:
-    program = "import torch, torch_go_xla\nx = torch.ones(300, 300, device='xla')\n"
-    assert ok(program + EXIT[how] + "\nprint('end')").strip() == "end"
-
-
-FORK = """
-import os, sys, threading, torch, torch_go_xla
-x = torch.ones(4, device="xla")
-stop = threading.Event()
-def trace():
-    y = torch.ones(4, device="xla")
-    while not stop.is_set():
-        y.add_(1)
-        torch_go_xla.sync()
-thread = threading.Thread(target=trace)
-thread.start()
-for _ in range(5):
-    x.add_(1)
-    child = os.fork()
-    if child == 0:
-        try:
-            x + 1
-        except torch_go_xla.ForkedProcessError:
-            del x
-            os._exit(7)
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-stop.set()
-thread.join()
-print(x.tolist())
-"""
+    assert ok("threads/ends.py", how).strip() == "end"
 
 
 def test_forks_while_tracing(ok) -> None:
     """The children refuse the device, and end; the parent goes on."""
-    assert ok(FORK).strip() == "[6.0, 6.0, 6.0, 6.0]"
+    assert ok("threads/fork.py").strip() == "[6.0, 6.0, 6.0, 6.0]"
 
 
 class Numbers(torch.utils.data.Dataset):

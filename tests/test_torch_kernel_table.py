@@ -217,20 +217,10 @@ def test_torchs_kernel(row):
         assert row in agree(f, args)
 
 
-WITHOUT = """
-from tests.test_torch_kernel_table import CASES, agree
-for row in ROWS:
-    for f, args in CASES[row]:
-        assert agree(f, args) == [], row
-print("all agree")
-"""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_the_rows_own_lowering(ok, part):
-    program = WITHOUT.replace("ROWS", repr(list(CASES)[part::4]))
-    assert ok(program, TORCH_GO_XLA_TORCH_KERNELS="0") == "all agree\n"
+    assert ok("torch_kernel_table/own_lowering.py", str(part), TORCH_GO_XLA_TORCH_KERNELS="0") == "all agree\n"
 
 
 def test_every_kernel_has_a_case():

@@ -95,24 +95,8 @@ def test_exported_text_runs_elsewhere():
     assert called(y) == {"convolution"}
 
 
-PROGRAM = """
-import torch, torch_go_xla
-import torch.nn.functional as F
-import torch_go_xla.debug.metrics as met
-import torch_go_xla.debug.metrics as metrics
-from torch_go_xla import _XLAC
-torch.manual_seed(0)
-x, w = torch.randn(4, 16, 64, 64).to("xla"), torch.randn(16, 16, 3, 3).to("xla").requires_grad_()
-F.max_pool2d(F.conv2d(x, w), 2).square().mean().backward()
-text = _XLAC._get_xla_tensors_hlo([w.grad])
-print(*sorted(name for name in OPS if f'op = "{name}"' in text), sep=",")
-print(float(w.grad.sum()))
-print(met.counter_value("PersistentCacheHit") or 0)
-""".replace("OPS", repr(OPS))
-
-
 def test_one_option_switches_them_off(ok):
-    on, off = (ok(PROGRAM, TORCH_GO_XLA_TORCH_KERNELS=v).splitlines() for v in "10")
+    on, off = (ok("torch_kernels/step.py", *OPS, TORCH_GO_XLA_TORCH_KERNELS=v).splitlines() for v in "10")
     assert on[0] == ",".join(sorted(OPS))
     assert off[0] == ""
     assert float(on[1]) == pytest.approx(float(off[1]), rel=1e-4)
@@ -120,36 +104,23 @@ def test_one_option_switches_them_off(ok):
 
 def test_programs_in_the_persistent_cache(ok, tmp_path):
     """A process that reads a program from the cache has the kernels as well."""
-    first, second = (ok(PROGRAM, XLA_PERSISTENT_CACHE_PATH=str(tmp_path / "cache")).splitlines() for _ in range(2))
+    first, second = (
+        ok("torch_kernels/step.py", *OPS, XLA_PERSISTENT_CACHE_PATH=str(tmp_path / "cache")).splitlines()
+        for _ in range(2)
+    )
     assert first[:2] == second[:2]
     assert first[2] == "0"
     assert int(second[2]) >= 1
 
 
 def test_a_partitioned_program_has_none(ok):
-    program = "import torch_go_xla.runtime as xr\nxr.use_spmd()\n" + PROGRAM
-    assert ok(program, CPU_NUM_DEVICES="2").splitlines()[0] == ""
+    assert ok("torch_kernels/step.py", *OPS, XLA_USE_SPMD="1", CPU_NUM_DEVICES="2").splitlines()[0] == ""
 
 
 def test_from_many_threads(ok):
     """Programs of two devices that run at once share torch's kernels."""
-    program = """
-import threading, torch, torch_go_xla
-import torch.nn.functional as F
-x, w = torch.randn(4, 16, 32, 32), torch.randn(16, 16, 3, 3)
-want = F.conv2d(x, w)
-def work(device):
-    a, b = x.to(device), w.to(device)
-    for _ in range(20):
-        assert torch.equal(F.conv2d(a, b).cpu(), want)
-    done.append(device)
-done = []
-threads = [threading.Thread(target=work, args=(f"xla:{i % 2}",)) for i in range(4)]
-for t in threads: t.start()
-for t in threads: t.join()
-print(len(done))
-"""
-    assert ok(program, CPU_NUM_DEVICES="2") == "4\n"
+
+    assert ok("torch_kernels/from_many_threads.py", CPU_NUM_DEVICES="2") == "4\n"
 
 
 def test_the_switch_is_documented():
@@ -183,15 +154,7 @@ def test_eigenvalues_of_no_numbers_are_refused():
 
 def test_memory_that_kernels_free_is_used_again(ok):
     """A step fills no fresh pages: 9,000 to 14,000 if the C library gives the kernels' memory back after each."""
-    faults = ok("""if True:
-        import resource, torch, torch_go_xla
-        x, kernel = torch.randn(16, 64, 48, 48, device="xla"), torch.randn(64, 64, 3, 3, device="xla")
-        for _ in range(8):
-            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-            y = torch.conv2d(x, kernel, padding=1)
-            torch.conv2d(y.relu() * 0.1, kernel, padding=1).sum().item()
-            print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-        """)
+    faults = ok("torch_kernels/memory_that_kernels_free_is_used_again.py")
     assert min(map(int, faults.split()[3:])) < 1000
 
 

@@ -11,25 +11,8 @@ import pytest
 
 PACKAGES = os.environ.get("TGX_VENDOR_PACKAGES")
 
+
 # The CPU plugin's libraries are in the process too: before the vendor's in one run, after them in the other.
-PROGRAM = """
-import ctypes, os, sys
-sys.path.append(os.environ["TGX_VENDOR_PACKAGES"])
-import torch, torch_go_xla
-from torch_go_xla import plugins
-if {before}:
-    ctypes.CDLL(plugins.CpuPlugin().library_path())
-for _ in range(2):
-    try:
-        torch.ones(2, device="xla")
-    except torch_go_xla.XlaError as e:
-        print(e)
-print((torch.ones(2) + 1).tolist())
-os.environ["PJRT_DEVICE"] = "CPU"
-print((torch.ones(2, device="xla") + 1).tolist())
-"""
-
-
 @pytest.mark.parametrize("before", [False, True], ids=["alone", "after XLA:CPU"])
 @pytest.mark.parametrize(
     ("device", "words"), [("CUDA", "No visible GPU devices"), ("TPU", "No jellyfish device found")]
@@ -37,7 +20,7 @@ print((torch.ones(2, device="xla") + 1).tolist())
 def test_without_a_device(ok, device: str, words: str, before: bool) -> None:
     if PACKAGES is None:
         pytest.skip("TGX_VENDOR_PACKAGES does not say where the vendors' plugins are; `make plugins` does")
-    out = ok(PROGRAM.format(before=before), PJRT_DEVICE=device)
+    out = ok("vendor_plugins/no_device.py", *["first"] * before, PJRT_DEVICE=device)
     print(out)
     first, second, *after = out.splitlines()
     assert words in first and "opens no device" in first and first == second

@@ -84,36 +84,12 @@ def test_a_file_system_that_wants_the_page_cache(tmp_path: Path, monkeypatch) ->
 
 
 def test_a_full_disk_is_an_oserror_and_leaves_the_old_file(ok, tmp_path: Path) -> None:
-    ok(f"""
-import os, resource, signal, torch, torch_go_xla
-import torch_go_xla.core.xla_model as xm
-path = {str(tmp_path / "a.pt")!r}
-x = torch.arange(4 << 20, device="xla")
-xm.save([1], path)
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (9 << 20, 9 << 20))
-try:
-    xm.save([x], path)
-except OSError as e:
-    assert "File too large" in str(e), e
-else:
-    raise AssertionError("saved")
-assert torch.load(path) == [1] and os.listdir(os.path.dirname(path)) == ["a.pt"]
-assert (x[:3] + 1).tolist() == [1, 2, 3]
-""")
+    ok("whole_file/full_disk.py", tmp_path / "a.pt")
 
 
 def test_what_a_killed_save_left_is_removed_and_nothing_else(ok, tmp_path: Path) -> None:
     """A file of a process that lives is not touched, nor one that only looks like it."""
-    ok(f"""
-import os, signal, torch, torch_go_xla
-from torch_go_xla.utils import whole_file
-if os.fork() == 0:
-    with whole_file.replacing({str(tmp_path / "a.pt")!r}) as file:
-        file.write(b"half")
-        os.kill(os.getpid(), signal.SIGKILL)
-os.wait()
-""")
+    ok("whole_file/killed.py", tmp_path / "a.pt")
     (left,) = tmp_path.iterdir()
     assert left.suffix == ".part"
     others = [tmp_path / n for n in (".a.pt.mine.part", ".a.pt.x.y.part", ".b.pt.0.part", "a.pt.0.part")]
@@ -189,49 +165,13 @@ def test_another_name_of_the_file_keeps_the_old_data(tmp_path: Path) -> None:
     assert torch.load(path) == [2] and torch.load(best) == [1]
 
 
-RIGHTS = """
-import os, stat, torch, torch_go_xla
-import torch_go_xla.core.xla_model as xm
-import torch_go_xla.utils.safetensors as xst
-from safetensors.torch import load_file
-from torch_go_xla.utils import whole_file
-folder = {folder!r}
-path = os.path.join(folder, "a.pt")
-data = [torch.arange(1 << 20, device="xla")]
-
-def fails(error, save=lambda: xm.save([2], path)):
-    try:
-        save()
-    except error as e:
-        return e
-    raise AssertionError("no error")
-"""
-
-
 def test_a_file_in_a_folder_that_is_not_writable(plain_user, tmp_path: Path) -> None:
     """It is written in place; what fails before the first bytes go to the disk leaves the old data."""
     xm.save([1], tmp_path / "a.pt")
     before = (tmp_path / "a.pt").stat()
     tmp_path.chmod(0o500)
     try:
-        plain_user(
-            RIGHTS.format(folder=str(tmp_path))
-            + """
-fails(Exception, lambda: xm.save([2, lambda: 0], path))
-assert torch.load(path) == [1]
-with whole_file.replacing(path) as file:
-    file.write(b"first")
-    fails(BlockingIOError)
-    assert torch.load(path) == [1]
-xm.save(data, path)
-assert torch.equal(torch.load(path)[0], data[0].cpu())
-xm.save([2], path)
-assert torch.load(path) == [2]
-xst.save_file({"x": data[0][:5].clone()}, path)
-assert load_file(path)["x"].tolist() == [0, 1, 2, 3, 4]
-fails(PermissionError, lambda: xm.save([2], path + ".new"))
-"""
-        )
+        plain_user("whole_file/folder_not_writable.py", tmp_path)
         after = (tmp_path / "a.pt").stat()
         assert (after.st_ino, after.st_mode) == (before.st_ino, before.st_mode)
         assert os.listdir(tmp_path) == ["a.pt"]
@@ -240,30 +180,13 @@ fails(PermissionError, lambda: xm.save([2], path + ".new"))
 
 
 def test_a_write_protected_file_is_not_replaced(plain_user, tmp_path: Path) -> None:
-    plain_user(
-        RIGHTS.format(folder=str(tmp_path))
-        + """
-xm.save([1], path)
-os.chmod(path, 0o444)
-assert path in str(fails(PermissionError))
-assert torch.load(path) == [1] and os.listdir(folder) == ["a.pt"]
-"""
-    )
+    plain_user("whole_file/write_protected.py", tmp_path)
 
 
 def test_a_folder_that_cannot_be_read(plain_user, tmp_path: Path) -> None:
     """Its names are flushed all the same."""
     (tmp_path / "drop").mkdir(mode=0o300)
-    plain_user(
-        RIGHTS.format(folder=str(tmp_path / "drop"))
-        + """
-import torch_go_xla.utils.serialization as xser
-for value in (1.0, 2.0):
-    xm.save([value], path)
-    xser.save([torch.full((2,), value, device="xla")], path + ".xser")
-    assert torch.load(path) == [value] and xser.load(path + ".xser")[0].tolist() == [value, value]
-"""
-    )
+    plain_user("whole_file/folder_not_readable.py", tmp_path / "drop")
     (tmp_path / "drop").chmod(0o700)
 
 
@@ -274,7 +197,7 @@ def test_a_file_of_another_user_stays_theirs(plain_user, tmp_path: Path) -> None
     os.chown(path, 1234, -1)
     path.chmod(0o666)
     before = path.stat()
-    plain_user(RIGHTS.format(folder=str(tmp_path)) + "xm.save([2], path)")
+    plain_user("whole_file/file_of_another.py", tmp_path)
     after = path.stat()
     assert (after.st_uid, after.st_ino) == (1234, before.st_ino) and torch.load(path) == [2]
     assert os.listdir(tmp_path) == ["a.pt"]
