@@ -63,3 +63,18 @@ def test_a_computed_tensor_has_no_nodes() -> None:
 def test_a_cpu_tensor_has_no_graph() -> None:
     with pytest.raises(RuntimeError, match="expected xla tensors, got one on cpu"):
         graph.of(torch.ones(2))
+
+
+def test_texts_of_what_is_recorded() -> None:
+    x = torch.ones(2, 3, device="xla")
+    y = x + 1
+    assert graph.of(y).text == graph.text(y) and "aten::add.Tensor" in graph.text(y) and "f32[2,3]" in graph.text(y)
+    module = graph.stablehlo(y)
+    assert module.startswith("module") and "stablehlo.add" in module
+    both = graph.text(y, x.sum())
+    assert "aten::sum" in both and "aten::add.Tensor" in both
+    assert y.tolist() == [[2.0] * 3] * 2
+    assert "aten::" not in graph.text(y), "what is computed has no nodes"
+    for show in (graph.text, graph.stablehlo, graph.of):
+        with pytest.raises(RuntimeError, match="xla"):
+            show(torch.ones(2))

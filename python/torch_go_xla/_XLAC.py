@@ -50,10 +50,9 @@ def _xla_step_marker(device: str, devices: Sequence[str], wait: bool = True, res
         for d in targets:
             _native.wait(d)
     if path := _native.metrics_file:
-        from .debug.metrics import metrics_report
+        from .debug.metrics_saver import append_report
 
-        with open(path, "a", encoding="utf-8") as file:
-            file.write(f"[MetricsData; step={_native.counters().get('MarkStep', 0)}]\n{metrics_report()}\n")
+        append_report(path)
 
 
 def _xla_sync_multi(

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from . import _backend, _seams
+from ._backend import composed as _composed  # noqa: F401 (its modules add their kernels)
 from ._core import core as _native
 from ._version import __version__
 
@@ -95,14 +96,16 @@ def device_count() -> int:
 
 def info() -> dict[str, Any]:
     """Return versions, variables, plugins, devices and cache, as `torch_go_xla.doctor` prints them."""
-    from .doctor import info
+    from ._info import info
 
     return info()
 
 
 def real_devices() -> list[str]:
     """Return the hardware's names of the devices, such as ``CPU:0``."""
-    return [f"{d['platform'].upper()}:{d['index']}" for d in _native.devices()]
+    from ._info import real_devices
+
+    return real_devices()
 
 
 def live_bytes() -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ._core import core as _native
 
+__all__ = ["get_mat_mul_precision", "set_mat_mul_precision"]
+
 _PRECISIONS = ("default", "high", "highest")
 
 

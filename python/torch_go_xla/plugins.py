@@ -15,6 +15,19 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+__all__ = [
+    "CpuPlugin",
+    "CudaPlugin",
+    "DevicePlugin",
+    "OptionValue",
+    "TpuPlugin",
+    "device_settings",
+    "find_plugin",
+    "is_on",
+    "known",
+    "register_plugin",
+]
+
 if TYPE_CHECKING:  # this module is also read where there is no torch, without its package
     from ._job import Job
 

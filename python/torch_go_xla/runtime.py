@@ -9,6 +9,31 @@ from . import _job
 from ._backend import partitioning
 from ._core import core as _native
 
+__all__ = [
+    "addressable_device_count",
+    "addressable_runtime_device_count",
+    "device_type",
+    "get_master_ip",
+    "get_num_cached_compilation_graph",
+    "global_device_count",
+    "global_ordinal",
+    "global_runtime_device_attributes",
+    "global_runtime_device_count",
+    "host_index",
+    "initialize_cache",
+    "is_bf16_supported",
+    "is_spmd",
+    "local_device_count",
+    "local_ordinal",
+    "local_process_count",
+    "process_count",
+    "process_index",
+    "runtime_device_attributes",
+    "set_device_type",
+    "use_spmd",
+    "world_size",
+]
+
 
 def device_type() -> str:
     """Return the kind of the devices: CPU, CUDA, TPU, or a registered plugin's name."""

@@ -5,7 +5,8 @@ Tensors are plain ``torch.Tensor``s: the address of a storage is the handle of a
 versions, hooks and autograd are torch's own.
 
 The package uses torch and the module _goxlafast; it imports nothing else of torch_go_xla. What it needs of
-the core is `_core.NativeCore`.
+the core is `_core.NativeCore`. Ops that are composed of others lie in `composed`, which is imported before
+`install` and adds its kernels to `kernels`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from typing import TYPE_CHECKING
 import torch
 
 from . import (
-    composed,  # noqa: F401 (its modules add their kernels)
     core,
     device,
     memory,

@@ -13,6 +13,8 @@ from ._collectives import all_gather as _gather
 from ._collectives import all_reduce as _reduce
 from ._collectives import reduce_scatter as _scatter
 
+__all__ = ["SyncBatchNorm", "all_gather", "all_reduce", "distributed_mm"]
+
 
 class _AllReduce(torch.autograd.Function):
     @staticmethod

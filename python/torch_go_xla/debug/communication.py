@@ -13,6 +13,8 @@ from typing import Any
 
 from .._core import core as _native
 
+__all__ = ["Collective", "collectives"]
+
 
 @dataclass(frozen=True)
 class Collective:

@@ -18,6 +18,8 @@ from typing import overload
 
 from .._core import core as _native
 
+__all__ = ["Compilation", "Compilations", "explain", "recent"]
+
 
 @dataclass(frozen=True)
 class Compilation:

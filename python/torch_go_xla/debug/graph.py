@@ -1,6 +1,8 @@
-"""Pictures of recorded graphs, without Graphviz::
+"""What is recorded: the graph of some tensors as text, as StableHLO, and as a picture, without Graphviz::
 
     from torch_go_xla.debug import graph
+    print(graph.text(loss))             # a line a node: op, operands, attributes, shape
+    print(graph.stablehlo(loss))        # the module that the compiler would get
     graph.of(loss)                      # drawn by a notebook
     graph.of(loss).save("loss.svg")
 
@@ -18,6 +20,8 @@ from html import escape
 import torch
 
 from .. import _XLAC
+
+__all__ = ["Graph", "Node", "of", "stablehlo", "text"]
 
 # Sizes in px.
 _CHAR, _LINE, _PAD, _GAP_X, _GAP_Y, _MARGIN = 6.6, 15, 8, 18, 34, 12
@@ -194,9 +198,35 @@ def _box(node: Node, result: bool) -> str:
     )
 
 
+def text(*tensors: torch.Tensor) -> str:
+    """Return the text of the graph that computes some xla tensors, as it is recorded now; nothing is computed.
+
+    A line is a node: ``%3 = aten::add.Tensor %1 %2 : f32[2,3]`` is its number, op, operands and shape, with attributes
+    in braces. ``xla::data`` is a value that is on the device already. `debug.replay` runs such a text. RuntimeError
+    for tensors of other devices.
+
+    Example:
+        >>> print(graph.text(torch.ones(2, device="xla") + 1))
+    """
+    return _XLAC._get_xla_tensors_text(tensors)
+
+
+def stablehlo(*tensors: torch.Tensor) -> str:
+    """Return the StableHLO module that computes some xla tensors; nothing is computed.
+
+    The module is that of the compiler, but for calls of torch's kernels: it names no code of this process and can run
+    elsewhere. Parameters are the values that are on the device. NotLoweredError (a NotImplementedError) for an op that
+    has no lowering, RuntimeError for tensors of other devices.
+
+    Example:
+        >>> print(graph.stablehlo(torch.ones(2, device="xla") + 1))
+    """
+    return _XLAC._get_stablehlo(tensors)
+
+
 def of(*tensors: torch.Tensor) -> Graph:
     """Return the graph that computes some xla tensors, as it is recorded now; RuntimeError for other tensors.
 
     Tensors that are computed already have no nodes.
     """
-    return Graph(_XLAC._get_xla_tensors_text(tensors))
+    return Graph(text(*tensors))

@@ -7,6 +7,20 @@ from typing import Any
 
 from .._core import core as _native
 
+__all__ = [
+    "clear_all",
+    "clear_counters",
+    "clear_metrics",
+    "client_memory",
+    "counter_names",
+    "counter_value",
+    "executed_fallback_ops",
+    "metric_data",
+    "metric_names",
+    "metrics_report",
+    "short_metrics_report",
+]
+
 _SHORT_COUNTERS = ("CachedCompile", "UncachedCompile", "MarkStep", "TracedOps")
 _SHORT_METRICS = ("CompileTime", "ExecuteTime", "TransferToDeviceTime", "TransferFromDeviceTime")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import sys
 
@@ -11,13 +10,22 @@ from . import metrics
 
 __all__ = ["save_metrics"]
 
-_steps = itertools.count()
+
+def append_report(path: str) -> None:
+    """Append the metrics report to a file, or write it to STDOUT or STDERR, under the number of steps so far."""
+    text = f"[MetricsData; step={metrics.counter_value('MarkStep') or 0}]\n{metrics.metrics_report()}\n"
+    if path in ("STDOUT", "STDERR"):
+        print(text, file=sys.stdout if path == "STDOUT" else sys.stderr)
+        return
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(text)
 
 
 def save_metrics(metrics_file: str | None = None) -> None:
     """Append the metrics report to a file, by default that of the variable XLA_METRICS_FILE, or to STDOUT or STDERR.
 
-    In a job, the default has the number of the process behind it.
+    Each report begins with the number of steps that the process has marked, as the reports that the variable asks for
+    at each step do. In a job, the default has the number of the process behind it.
     """
     if metrics_file is None:
         metrics_file = os.environ.get("XLA_METRICS_FILE")
@@ -25,9 +33,4 @@ def save_metrics(metrics_file: str | None = None) -> None:
             metrics_file = f"{metrics_file}.{runtime.local_ordinal()}"
     if not metrics_file:
         return
-    text = f"[MetricsData; step={next(_steps)}]\n{metrics.metrics_report()}\n"
-    if metrics_file in ("STDOUT", "STDERR"):
-        print(text, file=sys.stdout if metrics_file == "STDOUT" else sys.stderr)
-        return
-    with open(metrics_file, "a", encoding="utf-8") as file:
-        file.write(text)
+    append_report(metrics_file)

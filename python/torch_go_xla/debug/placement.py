@@ -13,6 +13,8 @@ from torch import nn
 
 from .._backend import partitioning
 
+__all__ = ["Placed", "Placements", "placements"]
+
 
 @dataclass(frozen=True)
 class Placed:

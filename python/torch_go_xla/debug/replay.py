@@ -19,6 +19,8 @@ from .._backend.core import SCALAR_TYPE
 from .._core import core as _native
 from .._vocabulary import HLO_TYPES
 
+__all__ = ["TYPES", "graphs", "main", "random_inputs", "run"]
+
 _SHAPE = r"([\w<>]+)\[([\d,]*)\]"
 _DATA = re.compile(rf"^%\d+ = xla::data(?: \(local\))? : {_SHAPE}$", re.M)
 _RESULT = re.compile(rf"%\d+(?:#\d+)? : {_SHAPE}")

@@ -15,6 +15,8 @@ from .. import runtime, sync
 from ..core import xla_model as xm
 from ..distributed import spmd as xs
 
+__all__ = ["MpDeviceLoader", "ParallelLoader", "PerDeviceLoader"]
+
 
 class _Channel:
     """A queue between threads that can be closed; the reader of a finished one gets None."""

@@ -27,6 +27,8 @@ from .. import _job
 from .._core import core as _native
 from ._members import Members
 
+__all__ = ["XlaBackend", "register"]
+
 _OPS = {
     dist.ReduceOp.SUM: "sum",
     dist.ReduceOp.AVG: "avg",

@@ -13,6 +13,8 @@ from .._backend import partitioning
 from ..distributed import spmd as xs
 from ..distributed.fsdp.wrap import Policy, hide_in_state_dicts, recursive_wrap
 
+__all__ = ["SpmdFullyShardedDataParallel"]
+
 
 def _largest_dim(t: torch.Tensor) -> xs.PartitionSpec:
     spec: list[str | None] = [None] * t.dim()

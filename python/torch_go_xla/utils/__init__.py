@@ -2,4 +2,6 @@
 
 from .._lazy import submodules
 
+__all__: list[str] = []
+
 __getattr__ = submodules(__name__)

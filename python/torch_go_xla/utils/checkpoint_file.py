@@ -17,6 +17,8 @@ from .._backend.snapshot import plainly, settled
 from .._backend.storage import saved_as_cpu
 from .whole_file import Sink, replacing
 
+__all__ = ["Progress", "save", "write"]
+
 # A save shorter than this shows no progress, in seconds.
 _PATIENCE = 2.0
 _REFRESH = 0.2

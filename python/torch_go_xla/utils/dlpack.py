@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+__all__ = ["from_dlpack", "to_dlpack"]
+
 _torch: Any = torch
 
 

@@ -7,6 +7,8 @@ import os
 import stat
 from dataclasses import dataclass
 
+__all__ = ["Attributes"]
+
 # Extended attributes that describe who may use a file (system: its ACL) or belong to the user. Not copied are those
 # of the kernel, which may hold a digest of the old contents.
 _COPIED = ("user.", "system.", "security.selinux")

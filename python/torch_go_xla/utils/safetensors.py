@@ -21,6 +21,8 @@ from .._backend.snapshot import settled, snapshot
 from .checkpoint_file import Progress
 from .whole_file import replacing
 
+__all__ = ["save_file"]
+
 # The format's names of types: https://github.com/huggingface/safetensors, safetensors/src/tensor.rs.
 _TYPES = {
     torch.bool: "BOOL",

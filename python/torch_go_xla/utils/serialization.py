@@ -24,6 +24,8 @@ from .._backend.core import is_xla
 from .._backend.snapshot import settled, snapshot
 from . import checkpoint_file, whole_file
 
+__all__ = ["TensorReference", "load", "save"]
+
 
 @dataclass(frozen=True)
 class TensorReference:

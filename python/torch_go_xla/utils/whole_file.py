@@ -21,6 +21,8 @@ from typing import Protocol
 
 from .file_attributes import Attributes
 
+__all__ = ["Sink", "attributes", "flush", "lock", "new", "new_folder", "open_folder", "replacing"]
+
 _CHUNK = 2 << 20  # bytes of a buffer
 _BUFFERS = 3  # one is filled while the others are written
 _BLOCK = 4096  # what addresses, offsets and sizes past the page cache must be multiples of

@@ -15,6 +15,8 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from ... import device, runtime
 from .wrap import Policy, hide_in_state_dicts, recursive_wrap
 
+__all__ = ["XlaFullyShardedDataParallel"]
+
 
 class XlaFullyShardedDataParallel(nn.Module):
     """A module whose parameters, gradients and optimizer state are in parts, one for each process of the job.

@@ -9,6 +9,8 @@ from torch import nn
 
 from ...utils.checkpoint import checkpoint
 
+__all__ = ["checkpoint_module"]
+
 
 def checkpoint_module(module: nn.Module) -> nn.Module:
     """Let a module compute its activations anew in the backward pass instead of keeping them; returns the module."""

@@ -12,6 +12,16 @@ from typing import Any
 
 from torch import nn
 
+__all__ = [
+    "Policy",
+    "always_wrap_policy",
+    "hide_in_state_dicts",
+    "lambda_auto_wrap_policy",
+    "recursive_wrap",
+    "size_based_auto_wrap_policy",
+    "transformer_auto_wrap_policy",
+]
+
 Policy = Callable[..., bool]
 
 

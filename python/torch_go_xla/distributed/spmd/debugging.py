@@ -10,6 +10,8 @@ import torch
 from ... import _XLAC, runtime
 from ..._backend.op_sharding import OpSharding, ShardingType
 
+__all__ = ["construct_v1_sharding_str", "visualize_sharding", "visualize_tensor_sharding"]
+
 
 def _cells(sharding: str) -> list[list[str]]:
     """Return a text for each tile of the first two dimensions: the devices that hold it, or a tile behind it."""

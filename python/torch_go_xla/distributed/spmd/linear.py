@@ -11,6 +11,8 @@ import torch
 from torch import nn
 from torch.amp import custom_bwd, custom_fwd
 
+__all__ = ["EinsumLinear", "XLAPatchedLinear", "apply_xla_patch_to_nn_linear", "xla_patched_nn_linear_forward"]
+
 _tensordot: Any = torch.ops.torch_go_xla.tensordot
 
 

@@ -16,6 +16,17 @@ import numpy.typing as npt
 from ... import runtime
 from ..._backend.op_sharding import OpSharding
 
+__all__ = [
+    "Array",
+    "HybridMesh",
+    "Mesh",
+    "PartitionSpec",
+    "get_1d_mesh",
+    "get_global_mesh",
+    "lay_on_torus",
+    "set_global_mesh",
+]
+
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 

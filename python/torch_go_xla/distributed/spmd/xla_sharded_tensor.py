@@ -27,6 +27,16 @@ from ..._backend.storage import is_saved_as_cpu
 from ..tensor._dtensor import XlaDTensor, make_spec
 from .mesh import Mesh, PartitionSpec
 
+__all__ = [
+    "XLAShard",
+    "XLAShardedTensor",
+    "aten",
+    "partition_spec_of",
+    "placements_of",
+    "unwrap_sharded_tensor",
+    "wrap_as_sharded_tensor",
+]
+
 aten = torch.ops.aten
 
 # Ops whose result lies on the devices as their operand does.

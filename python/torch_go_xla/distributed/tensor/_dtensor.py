@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_map_only
 from ..._backend import partitioning
 from ..._backend.storage import is_saved_as_cpu
 from . import _layout, _parted
+from ._local import ToLocal
 
 aten = torch.ops.aten
 _aliased: Any = return_and_correct_aliasing
@@ -116,8 +117,6 @@ class XlaDTensor(_parted.Parted, DTensor):
 
         NotImplementedError where the shards differ in shape.
         """
-        from ._autograd import ToLocal
-
         local: torch.Tensor = ToLocal.apply(self, grad_placements)
         if getattr(self, "_is_param", False):
             local._is_param = True
