@@ -462,6 +462,13 @@ def test_nothing_stays_alive():
 # ---- torch.compile ----
 
 
+def test_views_of_what_torch_thinks_dense():
+    """Torch's result of an op on a transpose is a transpose in memory, ours is dense."""
+    x = torch.arange(6.0).view(2, 3)
+    f = torch.compile(lambda x: (x.t() + 1).t().view(6) * 2, backend="openxla")
+    torch.testing.assert_close(f(x.to("xla")).cpu(), (x.view(6) + 1) * 2)
+
+
 def test_dynamo_inference():
     m = model().eval()
     there = torch.compile(model().eval().to("xla"), backend="openxla")

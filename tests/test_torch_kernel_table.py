@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -58,6 +59,57 @@ def ordered(x):
     """Return the values, twice: torch's order of equal elements is not defined."""
     values, places = torch.sort(x)
     return values, x.gather(-1, places)
+
+
+attend = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+ATTENTION: list[tuple[str, tuple[Tensor, ...], dict[str, Any]]] = [
+    ("dense", (r(2, 4, 100, 8), r(2, 4, 130, 8), r(2, 4, 130, 8, seed=1)), {}),
+    ("causal", (r(2, 4, 100, 8), r(2, 4, 130, 8), r(2, 4, 130, 8, seed=1)), {"is_causal": True}),
+    ("doubles", tuple(r(1, 4, 100, 8, dtype=torch.float64, seed=i) for i in range(3)), {"scale": 0.3}),
+    ("half", tuple(r(1, 4, 100, 8, dtype=torch.bfloat16, seed=i) for i in range(3)), {"is_causal": True}),
+    ("grouped", (r(1, 6, 100, 8), r(1, 2, 110, 8), r(1, 2, 110, 8, seed=1)), {"is_causal": True}),
+    ("mask", (r(2, 4, 100, 8), r(2, 4, 130, 8), r(2, 4, 130, 8, seed=1)), {"attn_mask": r(2, 1, 100, 130)}),
+    (
+        "rows that see nothing",
+        (r(2, 4, 100, 8), r(2, 4, 130, 8), r(2, 4, 130, 8, seed=1)),
+        {"attn_mask": torch.where(torch.arange(100)[:, None] % 7 > 0, 0.0, -torch.inf).expand(100, 130).contiguous()},
+    ),
+]
+
+
+def attention_forward(options, order):
+    """Attend to tensors that lie as ``order`` says, and say no more of results than their values."""
+
+    def f(*args):
+        q, k, v, *mask = args
+        given = {**options, "attn_mask": mask[0]} if mask else options
+        q, k, v = (x.permute(order).contiguous().permute(order) for x in (q, k, v))
+        return attend(q, k, v, **given)
+
+    return f
+
+
+def attention_backward(options, order):
+    forward = attention_forward(options, order)
+
+    def f(*args):
+        leaves = [x.detach().requires_grad_() for x in args[:3]]
+        out = forward(*leaves, *args[3:])[0]
+        return torch.autograd.grad((out * out.detach().cos()).sum(), leaves)
+
+    return f
+
+
+def attention(make) -> list[tuple[Callable, tuple[Tensor, ...]]]:
+    """Return the cases of a pass, dense and with the sequence before the heads."""
+    return [
+        (
+            make({k: v for k, v in options.items() if k != "attn_mask"}, order),
+            (*args, *(v for k, v in options.items() if k == "attn_mask")),
+        )
+        for _, args, options in ATTENTION
+        for order in ((0, 1, 2, 3), (0, 2, 1, 3))
+    ]
 
 
 Case = tuple[Callable, tuple[Tensor, ...]]
@@ -169,6 +221,8 @@ CASES: dict[str, list[Case]] = {
         (torch.mm, (r(128, 130, dtype=torch.uint8), r(130, 140, dtype=torch.uint8))),
     ],
     "bmm": [(torch.bmm, (r(16, 64, 60, dtype=torch.int64), r(16, 60, 70, dtype=torch.int64)))],
+    "_scaled_dot_product_flash_attention_for_cpu": attention(attention_forward),
+    "_scaled_dot_product_flash_attention_for_cpu_backward": attention(attention_backward),
     "grid_sampler_2d": [
         (lambda x, g, o=options: F.grid_sample(x, g, align_corners=False, **o), (r(4, 8, 64, 64), r(4, 64, 64, 2)))
         for options in ({}, {"mode": "nearest", "padding_mode": "border"}, {"mode": "bicubic"})

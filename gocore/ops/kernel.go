@@ -23,6 +23,9 @@ type Kernel struct {
 	Asked func(l *Lowering) []bool
 	// Like gives for arguments of which the kernel looks at the shape alone the result that has this shape.
 	Like map[int]int
+	// Orders gives permutations for operands, by their place among the arguments, and for results, as torch's kernel likes
+	// them to lie in memory: dimension i is dimension order[i] in memory, of which the last varies fastest. nil for all dense.
+	Orders func(l *Lowering) (in, out map[int][]int64)
 	// Check names what package torchcpu looks at before the kernel, which takes it on trust; "" for nothing.
 	Check string
 }
@@ -104,7 +107,11 @@ func (l *Lowering) callTorch(row *Row) bool {
 	if k == nil || !l.TorchKernels || l.noElements() || k.When != nil && !k.When(l) {
 		return false
 	}
-	words, operands, ok := l.torchArgs(row)
+	var in, out map[int][]int64
+	if k.Orders != nil {
+		in, out = k.Orders(l)
+	}
+	words, operands, orders, ok := l.torchArgs(row, in)
 	results, which := l.torchResults(k)
 	if !ok || len(results) == 0 {
 		return false
@@ -112,7 +119,14 @@ func (l *Lowering) callTorch(row *Row) bool {
 	if len(which) == l.outCount() {
 		which = nil
 	}
-	given := l.torchOp(row.Name, words, operands, results, which)
+	for i, s := range results {
+		orders = append(orders, fromOrder(s.Rank(), out[resultAt(which, i)]))
+		results[i] = shape.Of(s.DType, reordered(s.Dims, undone(orders[len(orders)-1])))
+	}
+	given := l.torchOp(row.Name, words, operands, results, which, orders)
+	for i, v := range given {
+		given[i] = l.B.Transpose(v, orders[len(operands)+i])
+	}
 	for i := range l.outCount() {
 		if which != nil && !slices.Contains(which, int64(i)) {
 			l.Return(l.omitted(i))
@@ -124,11 +138,23 @@ func (l *Lowering) callTorch(row *Row) bool {
 	return true
 }
 
-// torchOp is a call of torch's kernel of a row; which tells which of the op's results it has, nil for all.
-func (l *Lowering) torchOp(row string, words []int64, operands []value, results []*shape.Shape, which []int64) []value {
+// resultAt is the place among the op's results of result i of a call.
+func resultAt(which []int64, i int) int {
+	if which == nil {
+		return i
+	}
+	return int(which[i])
+}
+
+// torchOp is a call of torch's kernel of a row; which tells which of the op's results it has, nil for all; orders how
+// operands and results lie in memory, nil if all are dense.
+func (l *Lowering) torchOp(row string, words []int64, operands []value, results []*shape.Shape, which []int64, orders [][]int64) []value {
 	config := []stablehlo.Attr{stablehlo.StringAttr("op", row), stablehlo.Int64sAttr("args", words)}
 	if which != nil {
 		config = append(config, stablehlo.Int64sAttr("results", which))
+	}
+	if slices.ContainsFunc(orders, func(o []int64) bool { return !slices.IsSorted(o) }) {
+		config = append(config, stablehlo.Int64sAttr("orders", slices.Concat(orders...)))
 	}
 	return l.B.CustomCall(TorchTarget, operands, results, stablehlo.CustomCallOptions{APIVersion: 4, Config: config})
 }
@@ -164,8 +190,9 @@ func (l *Lowering) torchResults(k *Kernel) (results []*shape.Shape, which []int6
 	return results, which
 }
 
-// torchArgs are the node's arguments as a call encodes them; false if the kernel cannot take them.
-func (l *Lowering) torchArgs(row *Row) (words []int64, operands []value, ok bool) {
+// torchArgs are the node's arguments as a call encodes them, with operands that lie as in says and the order of each;
+// false if the kernel cannot take them.
+func (l *Lowering) torchArgs(row *Row, in map[int][]int64) (words []int64, operands []value, orders [][]int64, ok bool) {
 	kinds := row.torchOp().Args
 	for i := 0; kinds != ""; i++ {
 		kind, optional := kinds[0], strings.HasPrefix(kinds[1:], "?")
@@ -180,14 +207,58 @@ func (l *Lowering) torchArgs(row *Row) (words []int64, operands []value, ok bool
 		case k == wire.KNull && kind == 'b' && i >= l.Len():
 			words = append(words, wire.Tag(wire.KConst, 0), 0)
 		case kind == 'T' && (k == wire.KTensor || k == wire.KHostZero):
-			words, operands = append(words, wire.Tag(wire.KTensor, 0)), append(operands, l.In(i))
+			x := l.In(i)
+			order := fromOrder(x.Rank(), in[i])
+			orders = append(orders, order)
+			words, operands = append(words, wire.Tag(wire.KTensor, 0)), append(operands, l.B.Transpose(x, undone(order)))
 		case strings.IndexByte(argWords[kind], byte(k)) >= 0:
 			words = append(words, l.Words(i)...)
 		default:
-			return nil, nil, false
+			return nil, nil, nil, false
 		}
 	}
-	return words, operands, true
+	return words, operands, orders, true
+}
+
+// fromOrder is an order of this rank; nil is the dense one.
+func fromOrder(rank int, order []int64) []int64 {
+	if order != nil {
+		return order
+	}
+	order = make([]int64, rank)
+	for i := range order {
+		order[i] = int64(i)
+	}
+	return order
+}
+
+// undone is the permutation that undoes p.
+func undone(p []int64) []int64 {
+	q := make([]int64, len(p))
+	for i, at := range p {
+		q[at] = int64(i)
+	}
+	return q
+}
+
+// reordered is the list whose item i is item p[i] of s.
+func reordered(s, p []int64) []int64 {
+	q := make([]int64, len(p))
+	for i, at := range p {
+		q[i] = s[at]
+	}
+	return q
+}
+
+// orderOf is how argument i lies in memory if it is a transpose of a value; nil if it is not.
+func (l *Lowering) orderOf(i int) []int64 {
+	n := l.Graph.At(l.ID(i))
+	if n.Op != transposeOp {
+		return nil
+	}
+	var a ir.Args
+	a.Node(l.Graph, l.ID(i))
+	return a.Ints(1)
 }
 
 // argWords are the kinds of encoded arguments that the arguments of a letter may have, apart from None and tensors.

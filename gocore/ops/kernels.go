@@ -67,6 +67,11 @@ var kernels = map[string]*Kernel{
 	"mm":  {Out: "out", When: multipliesFaster},
 	"bmm": {Out: "out", When: multipliesFaster},
 
+	"_scaled_dot_product_flash_attention_for_cpu": {Check: "attention", Orders: attentionOrders,
+		When: func(l *Lowering) bool { return scores(l, 0) >= minScores }},
+	"_scaled_dot_product_flash_attention_for_cpu_backward": {Check: "attention_gradient", Orders: attentionBackOrders,
+		When: func(l *Lowering) bool { return scores(l, 1) >= minScores }},
+
 	"grid_sampler_2d": {When: func(l *Lowering) bool { return l.Out(0).Numel() >= 1<<17 }},
 }
 
@@ -76,6 +81,8 @@ const (
 	minPoolWork = 1 << 14 // elements of a pooling's result
 
 	minProductWork = 1 << 21 // multiplications of a product of integers
+
+	minScores = 1 << 15 // scores of an attention
 )
 
 // withKernels gives the rows their kernels.

@@ -251,7 +251,7 @@ func (l *Lowering) luFactors() (lu, pivots value) {
 		words := []int64{wire.Tag(wire.KTensor, 0), wire.Tag(wire.KConst, 0), 1, wire.Tag(wire.KConst, 0), 0}
 		n := a.Dim(1)
 		got := l.torchOp("linalg_lu_factor_ex", words, []value{a},
-			[]*shape.Shape{a.Shape(), shape.Make(dtype.I32, a.Dim(0), n), shape.Make(dtype.I32, a.Dim(0))}, nil)
+			[]*shape.Shape{a.Shape(), shape.Make(dtype.I32, a.Dim(0), n), shape.Make(dtype.I32, a.Dim(0))}, nil, nil)
 		return got[0], got[1]
 	}
 	lu, pivots, _ = luFactor(l.B, a)

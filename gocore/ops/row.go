@@ -68,6 +68,7 @@ var Table = withBounds(withKernels(markOut(settleOverlaps(join(
 	normRows,
 	lossRows,
 	matmulRows,
+	attentionRows,
 	convRows,
 	poolRows,
 	indexRows,

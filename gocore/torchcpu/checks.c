@@ -97,6 +97,31 @@ static bool pool_gradient(struct torch_call *call) {
   return !outside || torch_refuse(call, "an index is out of range of the input's plane");
 }
 
+/* Torch's attention reads keys, values and mask by the sizes of the queries, and divides by the number of the keys' heads. */
+static bool fit_together(struct torch_call *call, const struct torch_array *q, int64_t masks) {
+  const struct torch_array *k = &q[1], *v = &q[2], *mask = &call->in[call->in_count - 1];
+  if (q->rank != 4 || k->rank != 4 || !same_dims(k, v) || k->dims[0] != q->dims[0] || k->dims[1] == 0 || k->dims[2] == 0 ||
+      q->dims[1] % k->dims[1] != 0 || k->dims[3] != q->dims[3] || k->type != q->type || v->type != q->type)
+    return torch_refuse(call, "queries, keys and values do not fit together");
+  if (masks == 0) return true;
+  const int64_t scores[] = {q->dims[0], q->dims[1], q->dims[2], k->dims[2]};
+  if (mask->rank != 2 && mask->rank != 4) return torch_refuse(call, "the mask has neither 2 nor 4 dimensions");
+  for (int i = 0; i < mask->rank; i++)
+    if (mask->dims[i] != 1 && mask->dims[i] != scores[4 - mask->rank + i]) return torch_refuse(call, "the mask does not fit the scores");
+  return true;
+}
+
+static bool attention(struct torch_call *call) { return fit_together(call, call->in, call->in_count - 3); }
+
+static bool attention_gradient(struct torch_call *call) {
+  const struct torch_array *grad = &call->in[0], *q = &call->in[1], *out = &call->in[4], *lse = &call->in[5];
+  if (!fit_together(call, q, call->in_count - 6)) return false;
+  if (!same_dims(grad, q) || !same_dims(out, q) || grad->type != q->type || out->type != q->type || lse->rank != 3 ||
+      memcmp(lse->dims, q->dims, 3 * sizeof *q->dims) != 0)
+    return torch_refuse(call, "gradient, result and logarithms are not of the queries' shape");
+  return lse->type == (q->type == TGX_DTYPE_FLOAT64 ? TGX_DTYPE_FLOAT64 : TGX_DTYPE_FLOAT32) || torch_refuse(call, "the logarithms are of another type");
+}
+
 static const struct {
   const char *name;
   bool (*holds)(struct torch_call *);
@@ -104,6 +129,8 @@ static const struct {
     {"finite", all_finite},
     {"cholesky_factor", cholesky_factor},
     {"ldl_pivots", ldl_pivots},
+    {"attention", attention},
+    {"attention_gradient", attention_gradient},
     {"convolution_gradient", convolution_gradient},
     {"pool_gradient", pool_gradient},
 };

@@ -2,6 +2,8 @@
  *   op       the name of a row of the table
  *   args     the arguments, encoded (see torch.h)
  *   results  which of the op's results the call has, if not all; in ascending order
+ *   orders   for each operand, then each result: dimension i of the array is dimension order[i] of the buffer; without it all
+ *            are dense
  * Programs may come from strangers: everything is checked, and what does not fit is an error of the program. */
 #include <stdio.h>
 #include <string.h>
@@ -49,11 +51,42 @@ static bool arrays(ffi_buffer **buffers, int64_t count, struct torch_array *out)
   return true;
 }
 
+enum { ORDERED_RANK = 8 };
+
+struct place {
+  int64_t dims[ORDERED_RANK], strides[ORDERED_RANK];
+};
+
+/* Gives each array the dimensions and strides that its order says; false if the numbers are no permutations. */
+static bool ordered(struct torch_array *arrays, int64_t count, const int64_t **at, const int64_t *end, struct place *places) {
+  for (int64_t k = 0; k < count; k++, places++) {
+    struct torch_array *a = &arrays[k];
+    int64_t steps[ORDERED_RANK], step = 1;
+    unsigned seen = 0;
+    if (a->rank > ORDERED_RANK || end - *at < a->rank) return false;
+    for (int i = a->rank - 1; i >= 0; i--) {
+      steps[i] = step;
+      step *= a->dims[i];
+    }
+    for (int i = 0; i < a->rank; i++) {
+      int64_t from = *(*at)++;
+      if (from < 0 || from >= a->rank || (seen & 1u << from) != 0) return false;
+      seen |= 1u << from;
+      places->dims[i] = a->dims[from];
+      places->strides[i] = steps[from];
+    }
+    a->dims = places->dims;
+    a->strides = places->strides;
+  }
+  return true;
+}
+
 static ffi_error *run(ffi_frame *f) {
   struct torch_array in[TORCH_MOST], out[TORCH_MOST];
   struct torch_call call = {.in = in, .out = out, .in_count = f->args.size, .out_count = f->rets.size};
   const ffi_span *name = attribute(f, "op", FFI_ATTR_STRING);
-  const ffi_array *args = numbers(f, "args"), *which = numbers(f, "results");
+  const ffi_array *args = numbers(f, "args"), *which = numbers(f, "results"), *orders = numbers(f, "orders");
+  struct place places[2 * TORCH_MOST];
   if (name == NULL || args == NULL) return fail(f, "torch_op: a call has the attributes op, a string, and args, numbers of 64 bits");
   if ((call.op = torch_find(name->ptr, name->len)) == NULL) {
     snprintf(call.message, sizeof call.message, "torch_op: %.*s is not an op that programs may call", (int)(name->len < 100 ? name->len : 100), name->ptr);
@@ -62,6 +95,11 @@ static ffi_error *run(ffi_frame *f) {
   if (call.in_count > TORCH_MOST || call.out_count > TORCH_MOST || !arrays(f->args.args, call.in_count, in) ||
       !arrays(f->rets.rets, call.out_count, out))
     return fail(f, "torch_op: too many operands or dimensions, or a type that torch's kernels do not have");
+  if (orders != NULL) {
+    const int64_t *at = orders->data, *end = at + orders->size;
+    if (!ordered(in, call.in_count, &at, end, places) || !ordered(out, call.out_count, &at, end, places + call.in_count) || at != end)
+      return fail(f, "torch_op: orders are not permutations of each array's dimensions");
+  }
   call.words = args->data;
   call.word_count = (int64_t)args->size;
   if (which != NULL) {

@@ -16,7 +16,16 @@ from torch.utils import _pytree as pytree
 from ._backend.recorded import Recorded
 
 
+def _reshape(graph: torch.fx.GraphModule) -> None:
+    """Make views of a graph reshapes: Dynamo's strides are those of torch's kernels, and ours are dense."""
+    for node in graph.graph.nodes:
+        if node.target in (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default):
+            node.target = torch.ops.aten.reshape.default
+    graph.recompile()
+
+
 def _compiler(graph: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
+    _reshape(graph)
     devices = {x.device.index or 0 for x in example_inputs if isinstance(x, torch.Tensor) and x.device.type == "xla"}
 
     def computed(*args: Any) -> Any:

@@ -94,7 +94,6 @@ _KNOWN: list[tuple[str, str, str, str, str]] = [
     ("sort", "*", "*", "some", _TIES),
     ("argsort", "*", "*", "some", _TIES),
     ("topk", "*", "*", "some", _TIES),
-    ("torch_ops_aten__scaled_dot_product_flash_attention_for_cpu", "*", "*", "all", "a kernel of the CPU and for it"),
     ("gather", "errors", "*", "all", _VALUES),
     ("scatter", "errors", "*", "all", _VALUES),
     ("scatter_add", "errors", "*", "all", _VALUES),

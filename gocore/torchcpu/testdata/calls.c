@@ -136,14 +136,17 @@ static ffi_buffer *array(int i, int dtype, int64_t rank, int64_t *dims) {
   return &buffers[i];
 }
 
+static ffi_array orders = {.dtype = FFI_S64}; /* the attribute; no data: none */
+
 /* Runs a call of an op; words are the attribute args. */
 static bool run_call(const char *op, int64_t args, int64_t rets, const int64_t *words, size_t count, const int64_t *which) {
-  ffi_span name = {op, strlen(op)}, names[] = {{"op", 2}, {"args", 4}, {"results", 7}}, *named[] = {&names[0], &names[1], &names[2]};
+  ffi_span name = {op, strlen(op)}, names[] = {{"op", 2}, {"args", 4}, {"orders", 6}, {"results", 7}};
+  ffi_span *named[] = {&names[0], &names[1], &names[2], &names[3]};
   ffi_array list = {.dtype = FFI_S64, .size = count, .data = (void *)words}, picks = {.dtype = FFI_S64, .size = (size_t)rets, .data = (void *)which};
-  void *attrs[] = {&name, &list, &picks};
-  int types[] = {FFI_ATTR_STRING, FFI_ATTR_ARRAY, FFI_ATTR_ARRAY};
+  void *attrs[] = {&name, &list, &orders, &picks};
+  int types[] = {FFI_ATTR_STRING, FFI_ATTR_ARRAY, orders.data == NULL ? 0 : FFI_ATTR_ARRAY, FFI_ATTR_ARRAY};
   ffi_frame f = {.api = &api, .stage = FFI_STAGE_EXECUTE, .args = {.size = args, .args = operands}, .rets = {.size = rets, .rets = results},
-                 .attrs = {.size = which == NULL ? 2 : 3, .types = types, .names = named, .attrs = attrs}};
+                 .attrs = {.size = which == NULL ? 3 : 4, .types = types, .names = named, .attrs = attrs}};
   tries++;
   refused = NULL;
   bool ok = handle(&f) == NULL;
@@ -161,6 +164,8 @@ static void known(void) {
       {"plain", "aten::plain", "", "", "Tib?d?I?s?y?", "", 1},      {"list", "aten::list", "x", "out", "LIB", "", 2},
       {"optional", "aten::optional", "", "", "T?OD?L?I", "", 3},     {"masked", "aten::masked", "", "", "TTTI?IIIbIiB", "convolution_gradient", 3},
       {"pool", "aten::pool", "", "grad_input", "TTIIIIbT", "pool_gradient", 1}, {"ldl", "aten::ldl", "", "out", "TTTb", "ldl_pivots", 1},
+      {"attend", "aten::attend", "", "", "TTTdbT?d?", "attention", 2},
+      {"attended", "aten::attended", "", "", "TTTTTTdbT?d?", "attention_gradient", 3},
       {"eig", "aten::eig", "", "", "T", "finite", 1},
   };
   for (size_t i = 0; i < sizeof list / sizeof *list; i++) expect(torch_register(list[i]) == NULL, list[i].row);
@@ -186,7 +191,13 @@ static void random_calls(void) {
     int64_t args = rand() % 5, rets = rand() % 4, which[3] = {rand() % 4 - 1, rand() % 4 - 1, rand() % 4 - 1};
     for (int i = 0; i < args; i++) operands[i] = array(i, rand() % 4 == 0 ? rand() % 20 : FFI_F32, rand() % 4, ones);
     for (int i = 0; i < rets; i++) results[i] = array(MANY + i, FFI_U8, 1, rand() % 2 ? sevens : ones);
+    int64_t permutations[16], *at = malloc(sizeof permutations);
+    for (int i = 0; i < 16; i++) permutations[i] = rand() % 3 ? i % 2 : rand() % 4 - 1;
+    orders.size = (size_t)(rand() % 16);
+    orders.data = rand() % 4 ? NULL : memcpy(at + 16 - orders.size, permutations, orders.size * sizeof *at); /* up to the guarded end */
     run_call(op->row, args, rets, guarded, count, rand() % 3 == 0 ? which : NULL);
+    orders.data = NULL;
+    free(at);
     free(guarded);
   }
 }
@@ -223,6 +234,38 @@ int main(void) {
   }
   operands[0] = array(0, 17 /* a token */, 1, ones);
   expect(!run_call("plain", 1, 1, good, 14, NULL), "a type that torch does not have");
+
+  /* orders are permutations, of which there is one for each array */
+  int64_t grid[] = {2, 3}, other_way[] = {1, 0, 0};
+  operands[0] = array(0, FFI_F32, 2, grid);
+  results[0] = array(MANY, FFI_U8, 1, seven);
+  orders = (ffi_array){.dtype = FFI_S64, .size = 3, .data = other_way};
+  expect(run_call("plain", 1, 1, good, 14, NULL), "a transposed operand");
+  const int64_t wrong_ways[][3] = {{1, 1, 0}, {2, 0, 0}, {-1, 0, 0}, {1, 0, 1}};
+  for (int i = 0; i < 4; i++) {
+    orders.data = (void *)wrong_ways[i];
+    expect(!run_call("plain", 1, 1, good, 14, NULL) && strstr(refused, "permutations"), "numbers that are no permutations");
+  }
+  for (orders.data = other_way, orders.size = 0; orders.size <= 4; orders.size++)
+    expect(run_call("plain", 1, 1, good, 14, NULL) == (orders.size == 3), "too few orders, or too many");
+  orders.data = NULL;
+
+  /* torch's attention reads as far as the queries say */
+  int64_t queries[] = {1, 4, 2, 1}, keys[] = {1, 2, 3, 1}, mask[] = {2, 3}, attend[] = {1, 1, 1, 7, 0, 7, 0, 1, 0};
+  for (int i = -1; i < 4; i++) {
+    int64_t wrong[4], values[4], low[] = {2, 4};
+    memcpy(wrong, keys, sizeof keys), memcpy(values, keys, sizeof keys);
+    if (i >= 0) wrong[i] = i == 1 ? 3 : wrong[i] + 1, memcpy(values, wrong, sizeof wrong);
+    operands[0] = array(0, FFI_F32, 4, queries), operands[1] = array(1, FFI_F32, 4, wrong), operands[2] = array(2, FFI_F32, 4, values);
+    operands[3] = array(3, FFI_F32, 2, i == 2 ? low : mask);
+    results[0] = array(MANY, FFI_U8, 1, seven), results[1] = array(MANY + 1, FFI_U8, 1, seven);
+    const char *wanted = i == 2 ? NULL : "do not fit together"; /* more keys, with a mask for as many */
+    bool ok = run_call("attend", 4, 2, attend, 9, NULL);
+    expect(i < 0 || i == 2 ? ok : !ok && strstr(refused, wanted), "keys");
+    operands[3] = array(3, FFI_F32, 2, wrong);
+    expect(!run_call("attend", 4, 2, attend, 9, NULL), "a mask of other keys");
+    if (i < 0) values[2] = 2, expect(!run_call("attend", 4, 2, attend, 9, NULL) && strstr(refused, "fit together"), "fewer values than keys");
+  }
 
   /* the places of a max pooling's gradient, and the pivots of a solve, are values of the program */
   int64_t plane[] = {1, 2, 4}, pool[] = {1, 32, 9, 9, 9, 9, 7, 0, 1}, solve[] = {1, 1, 1, 7, 0}, square[] = {4, 4};
