@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/config"
 	"github.com/torch-go-xla/torch-go-xla/gocore/lazy"
@@ -47,7 +46,7 @@ type Compilation struct {
 	Reason string `json:"reason"`
 }
 
-// history is what explanations draw on; Engine.mu guards it.
+// history is what explanations draw on; guarded by mu.
 type history struct {
 	graphs []lowered
 	log    []Compilation
@@ -199,31 +198,4 @@ func (c Compilation) String() string {
 		}
 	}
 	return b.String()
-}
-
-// Compilations is the latest lowerings with their reasons, the oldest first.
-func (e *Engine) Compilations() []Compilation {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return append([]Compilation{}, e.history.log...)
-}
-
-// savedForms are the forms of graphs by the names that XLA_SAVE_TENSORS_FMT has for them.
-var savedForms = map[string]string{"text": "ir", "dot": "dot", "hlo": "stablehlo"}
-
-// save appends the graph of a sync to the file that XLA_SAVE_TENSORS_FILE names. A file that cannot be
-// written costs only that.
-func (e *Engine) save(d *runtime.Device, step int64) {
-	path := config.String("XLA_SAVE_TENSORS_FILE")
-	if path == "" {
-		return
-	}
-	text, err := e.graph(savedForms[config.String("XLA_SAVE_TENSORS_FMT")])
-	if err == nil {
-		head := fmt.Sprintf("# run %s, step %d, %s, %s, program %s", e.Run, step, d, time.Now().Format(time.RFC3339), e.plan.Key)
-		err = appendTo(path, head+"\n"+text+"\n")
-	}
-	if err != nil {
-		graphsUnsaved.Add(1)
-	}
 }

@@ -14,8 +14,8 @@ func TestFunctionsAreBounded(t *testing.T) {
 		e.keep(&stablehlo.Function{Name: fmt.Sprint(i)})
 		e.keep(&stablehlo.Function{Name: "used"})
 	}
-	if n := len(e.ctx.Functions); n > idleFunctions || n != len(e.functions) {
-		t.Errorf("%d functions, %d in order", n, len(e.functions))
+	if n := len(e.ctx.Functions); n > idleFunctions || n != len(e.functions.names) {
+		t.Errorf("%d functions, %d in order", n, len(e.functions.names))
 	}
 	for _, name := range []string{"used", "1999", "1900"} {
 		if e.ctx.Functions[name] == nil {

@@ -1,17 +1,19 @@
 package engine
 
 import (
-	"time"
-
 	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
 	"github.com/torch-go-xla/torch-go-xla/gocore/config"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
-	"github.com/torch-go-xla/torch-go-xla/gocore/profile"
 	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
 	"github.com/torch-go-xla/torch-go-xla/pjrt"
 )
+
+// inspector tells of devices, storages and graphs.
+type inspector struct {
+	*planner
+}
 
 // OpTable is name and schema of the ops, in the order of their numbers.
 func OpTable() [][2]string {
@@ -33,31 +35,23 @@ func ConfigTable() [][4]string {
 }
 
 // Configure sets a variable of the config table.
-func (e *Engine) Configure(name, value string) error {
+func (ins *inspector) Configure(name, value string) error {
 	if name == "XLA_SAVE_TENSORS_FMT" && savedForms[value] == "" {
 		return errs.New(errs.Value, "%s=%q: want text, dot or hlo", name, value)
 	}
 	if err := config.Set(name, value); err != nil {
 		return errs.Wrap(errs.Value, err, "")
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.checksIndices.Store(config.On("XLA_CHECK_INDICES")); !e.checksIndices.Load() {
-		e.dropChecks()
+	ins.mu.Lock()
+	defer ins.mu.Unlock()
+	if ins.checksIndices.Store(config.On("XLA_CHECK_INDICES")); !ins.checksIndices.Load() {
+		ins.dropChecks()
 	}
 	return nil
 }
 
 // Setting is the text of a variable of the config table, or its default.
 func Setting(name string) string { return config.String(name) }
-
-// DeviceCount is the number of devices, 0 before Open.
-func (e *Engine) DeviceCount() int {
-	if l := e.devices.Load(); l != nil {
-		return len(*l)
-	}
-	return 0
-}
 
 // DeviceInfo describes a device of the plugin.
 type DeviceInfo struct {
@@ -72,25 +66,25 @@ type DeviceInfo struct {
 }
 
 // Devices describes the plugin's devices.
-func (e *Engine) Devices() ([]DeviceInfo, error) {
-	if err := e.check(); err != nil {
+func (ins *inspector) Devices() ([]DeviceInfo, error) {
+	if err := ins.check(); err != nil {
 		return nil, err
 	}
 	var out []DeviceInfo
-	for i, d := range e.client.PJRT.AddressableDevices() {
+	for i, d := range ins.client.PJRT.AddressableDevices() {
 		attrs, err := d.Attributes()
 		if err != nil {
 			attrs = nil
 		}
-		out = append(out, DeviceInfo{Index: i, ID: d.ID(), Kind: d.Kind(), Platform: e.client.PJRT.PlatformName(),
+		out = append(out, DeviceInfo{Index: i, ID: d.ID(), Kind: d.Kind(), Platform: ins.client.PJRT.PlatformName(),
 			Description: d.String(), Attributes: attrs, Process: d.ProcessIndex(), LocalHardwareID: d.LocalHardwareID()})
 	}
 	return out, nil
 }
 
 // MemoryInfo is the figures of a device's allocator by torch_xla's names, with the bytes of live tensors.
-func (e *Engine) MemoryInfo(dev int) (map[string]int64, error) {
-	d, err := e.device(dev)
+func (ins *inspector) MemoryInfo(dev int) (map[string]int64, error) {
+	d, err := ins.device(dev)
 	if err != nil {
 		return nil, err
 	}
@@ -135,11 +129,11 @@ func LiveBuffers() int64 { return runtime.LiveBuffers() }
 func LiveBytes() int64 { return runtime.LiveBytes() }
 
 // CachedPrograms is the number of compiled programs in memory.
-func (e *Engine) CachedPrograms() int {
-	if e.check() != nil {
+func (ins *inspector) CachedPrograms() int {
+	if ins.check() != nil {
 		return 0
 	}
-	return e.cache.Len()
+	return ins.cache.Len()
 }
 
 // StorageInfo is the state of a storage.
@@ -155,12 +149,12 @@ type StorageInfo struct {
 }
 
 // Describe is the state of a storage.
-func (e *Engine) Describe(h alias.Handle) (StorageInfo, error) {
-	if err := e.lock(); err != nil {
+func (ins *inspector) Describe(h alias.Handle) (StorageInfo, error) {
+	if err := ins.lock(); err != nil {
 		return StorageInfo{}, err
 	}
-	defer e.mu.Unlock()
-	c, err := e.cell(h)
+	defer ins.mu.Unlock()
+	c, err := ins.cell(h)
 	if err != nil {
 		return StorageInfo{}, err
 	}
@@ -168,7 +162,7 @@ func (e *Engine) Describe(h alias.Handle) (StorageInfo, error) {
 	if c.Shape != nil {
 		out.Shape, out.Dims = c.Shape.String(), append([]int64{}, c.Shape.Dims...)
 	}
-	if sh := e.shardingOf(c); sh != nil {
+	if sh := ins.shardingOf(c); sh != nil {
 		out.Sharding = sh.String()
 	}
 	if c.Err != nil {
@@ -177,19 +171,9 @@ func (e *Engine) Describe(h alias.Handle) (StorageInfo, error) {
 	return out, nil
 }
 
-// Ready settles a storage and waits until it is computed, or until the timeout; it reports whether it is.
-// The error is the one that reading the storage gives.
-func (e *Engine) Ready(h alias.Handle, timeout time.Duration) (bool, error) {
-	b, err := e.Buffer(h)
-	if err != nil || b == nil {
-		return err == nil, err
-	}
-	defer b.Release()
-	span := profile.Begin()
-	done, err := b.AwaitFor(timeout)
-	span.Waited()
-	if !done && err == nil {
-		err = e.client.Job.Stuck()
-	}
-	return done, err
+// Compilations is the latest lowerings with their reasons, the oldest first.
+func (ins *inspector) Compilations() []Compilation {
+	ins.mu.Lock()
+	defer ins.mu.Unlock()
+	return append([]Compilation{}, ins.history.log...)
 }

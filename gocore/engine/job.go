@@ -16,20 +16,29 @@ import (
 // meetTimeout is how long the processes of a job may take to start.
 const meetTimeout = 10 * time.Minute
 
-// membership is the job that the process is to open its device in. Its lock is not the engine's, which a
+// jobs is the job that the process is in, and what it exchanges with the others. Its lock is not the engine's, which a
 // device that opens holds: joining can be interrupted.
-type membership struct {
-	mu      sync.Mutex
-	job     *runtime.Job
-	stop    context.CancelFunc // ends ReachJob
-	timeout time.Duration      // see SetJobTimeout
-	set     bool
+type jobs struct {
+	jobMu     sync.Mutex           // guards the other fields
+	job       *runtime.Job         // nil: this process is alone. ReachJob sets it, LeaveJob takes it away
+	stop      context.CancelFunc   // ends ReachJob, which sets it
+	timeout   time.Duration        // see SetJobTimeout
+	set       bool                 // whether it was called
+	met       bool                 // set once, when the device is open
+	exchanges map[string]*exchange // under way, by tag
+}
+
+// opened lets processes exchange values: the device is open.
+func (j *jobs) opened() {
+	j.jobMu.Lock()
+	j.met = true
+	j.jobMu.Unlock()
 }
 
 // ServeStore makes this process serve the store by which the processes of a job find each other, on a host
 // of its own, for those who know the secret, and returns the address for all of them, its own included. It
 // serves as long as it lives.
-func (e *Engine) ServeStore(host, secret string) (string, error) {
+func (j *jobs) ServeStore(host, secret string) (string, error) {
 	server, err := rendezvous.Serve(host+":0", secret)
 	if err != nil {
 		return "", errs.Wrap(errs.Runtime, err, "%v", err)
@@ -39,12 +48,12 @@ func (e *Engine) ServeStore(host, secret string) (string, error) {
 
 // ReachJob makes this process one of a job of count, whose store listens at an address. False: it could not be
 // reached in time. An error: the store refuses the process.
-func (e *Engine) ReachJob(index, count int, address, secret string, timeout time.Duration) (bool, error) {
+func (j *jobs) ReachJob(index, count int, address, secret string, timeout time.Duration) (bool, error) {
 	ctx, stop := context.WithTimeout(context.Background(), timeout)
 	defer stop()
-	e.joined.mu.Lock()
-	e.joined.stop = stop
-	e.joined.mu.Unlock()
+	j.jobMu.Lock()
+	j.stop = stop
+	j.jobMu.Unlock()
 	job, err := runtime.Reach(ctx, index, count, address, secret)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
@@ -52,48 +61,48 @@ func (e *Engine) ReachJob(index, count int, address, secret string, timeout time
 	case err != nil:
 		return false, err
 	}
-	e.joined.mu.Lock()
-	defer e.joined.mu.Unlock()
-	e.joined.job = job
+	j.jobMu.Lock()
+	defer j.jobMu.Unlock()
+	j.job = job
 	return true, nil
 }
 
 // LeaveJob ends what joining a job and opening the device wait for, with an error. It is called when the
 // device cannot be opened, or need not.
-func (e *Engine) LeaveJob() {
-	e.joined.mu.Lock()
-	defer e.joined.mu.Unlock()
-	if e.joined.stop != nil {
-		e.joined.stop()
+func (j *jobs) LeaveJob() {
+	j.jobMu.Lock()
+	defer j.jobMu.Unlock()
+	if j.stop != nil {
+		j.stop()
 	}
-	if e.joined.job != nil {
-		_ = e.joined.job.Store.Close() // which has no error
-		e.joined.job = nil
+	if j.job != nil {
+		_ = j.job.Store.Close() // which has no error
+		j.job = nil
 	}
 }
 
 // SetJobTimeout sets for how long the processes of a job wait for each other, in place of
 // TORCH_GO_XLA_JOB_TIMEOUT; 0: without end.
-func (e *Engine) SetJobTimeout(d time.Duration) {
-	e.joined.mu.Lock()
-	defer e.joined.mu.Unlock()
-	e.joined.timeout, e.joined.set = d, true
-	if e.joined.job != nil {
-		e.joined.job.SetTimeout(d)
+func (j *jobs) SetJobTimeout(d time.Duration) {
+	j.jobMu.Lock()
+	defer j.jobMu.Unlock()
+	j.timeout, j.set = d, true
+	if j.job != nil {
+		j.job.SetTimeout(d)
 	}
 }
 
 // meet waits for the other processes of the job, nil if this one is alone.
-func (e *Engine) meet() (*runtime.Job, error) {
-	e.joined.mu.Lock()
-	job := e.joined.job
+func (j *jobs) meet() (*runtime.Job, error) {
+	j.jobMu.Lock()
+	job := j.job
 	if job != nil {
-		if !e.joined.set {
-			e.joined.timeout = time.Duration(config.Number("TORCH_GO_XLA_JOB_TIMEOUT")) * time.Second
+		if !j.set {
+			j.timeout = time.Duration(config.Number("TORCH_GO_XLA_JOB_TIMEOUT")) * time.Second
 		}
-		job.SetTimeout(e.joined.timeout)
+		job.SetTimeout(j.timeout)
 	}
-	e.joined.mu.Unlock()
+	j.jobMu.Unlock()
 	if job == nil {
 		return nil, nil
 	}
@@ -102,6 +111,7 @@ func (e *Engine) meet() (*runtime.Job, error) {
 
 // exchange is one that has begun.
 type exchange struct {
+	job    *runtime.Job // nil: this process is alone
 	done   chan struct{}
 	values [][]byte
 	err    error
@@ -110,19 +120,19 @@ type exchange struct {
 // Exchange gives the members, processes of the job of which this is one, a value of this one, under a tag,
 // and returns what all have given, by member; each does so with the same tags and members, one after
 // the other. It waits for the timeout at most: then it returns nil and is to be called again.
-func (e *Engine) Exchange(tag, value string, members []int, timeout time.Duration) ([]string, error) {
-	x, err := e.exchange(tag, value, members)
+func (j *jobs) Exchange(tag, value string, members []int, timeout time.Duration) ([]string, error) {
+	x, err := j.exchange(tag, value, members)
 	if err != nil {
 		return nil, err
 	}
 	select {
 	case <-x.done:
 	case <-time.After(timeout):
-		return nil, e.client.Job.Failure()
+		return nil, x.job.Failure()
 	}
-	e.mu.Lock()
-	delete(e.exchanges, tag)
-	e.mu.Unlock()
+	j.jobMu.Lock()
+	delete(j.exchanges, tag)
+	j.jobMu.Unlock()
 	if x.err != nil {
 		return nil, errs.Wrap(errs.Runtime, x.err, "rendezvous %q: %v", tag, x.err)
 	}
@@ -134,27 +144,27 @@ func (e *Engine) Exchange(tag, value string, members []int, timeout time.Duratio
 }
 
 // exchange finds the exchange of a tag, or begins it.
-func (e *Engine) exchange(tag, value string, members []int) (*exchange, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if err := e.check(); err != nil {
-		return nil, err
+func (j *jobs) exchange(tag, value string, members []int) (*exchange, error) {
+	j.jobMu.Lock()
+	defer j.jobMu.Unlock()
+	if !j.met {
+		return nil, errs.New(errs.Runtime, "no device is open")
 	}
-	if x := e.exchanges[tag]; x != nil {
+	if x := j.exchanges[tag]; x != nil {
 		return x, nil
 	}
-	job, self := e.client.Job, 0
+	job, self := j.job, 0
 	if job != nil {
 		self = job.Index
 	}
 	if !slices.Contains(members, self) {
 		return nil, errs.New(errs.Value, "rendezvous %q: process %d is none of %v", tag, self, members)
 	}
-	x := &exchange{done: make(chan struct{})}
-	if e.exchanges == nil {
-		e.exchanges = make(map[string]*exchange)
+	x := &exchange{job: job, done: make(chan struct{})}
+	if j.exchanges == nil {
+		j.exchanges = make(map[string]*exchange)
 	}
-	e.exchanges[tag] = x
+	j.exchanges[tag] = x
 	if job == nil {
 		x.values = [][]byte{[]byte(value)}
 		close(x.done)

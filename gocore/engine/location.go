@@ -7,14 +7,13 @@ import (
 
 // locations interns source lines; the number of a line travels with the ops that it recorded.
 type locations struct {
-	mu    sync.Mutex
-	index map[string]int32
-	text  []string
+	mu    sync.Mutex       // guards the other fields
+	index map[string]int32 // grows with Location
+	text  []string         // grows with Location
 }
 
-// Location is the number of a source line, from 1.
-func (e *Engine) Location(file string, line int) int32 {
-	l := &e.where
+// number is the number of a source line, from 1.
+func (l *locations) number(file string, line int) int32 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := file + ":" + strconv.Itoa(line)
@@ -31,8 +30,7 @@ func (e *Engine) Location(file string, line int) int32 {
 }
 
 // Where is the text "file:line" of a location; "" for 0.
-func (e *Engine) Where(id int32) string {
-	l := &e.where
+func (l *locations) Where(id int32) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if id <= 0 || int(id) > len(l.text) {

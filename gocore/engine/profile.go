@@ -6,13 +6,13 @@ import (
 )
 
 // StartProfile starts the recording of a timeline.
-func (e *Engine) StartProfile() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+func (ins *inspector) StartProfile() error {
+	ins.mu.Lock()
+	defer ins.mu.Unlock()
 	if !profile.Start(traced.Value()) {
 		return errs.New(errs.Runtime, "a profile is being recorded already")
 	}
-	clear(e.tracing) // spans of an earlier recording
+	clear(ins.tracing) // spans of an earlier recording
 	return nil
 }
 

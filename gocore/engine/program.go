@@ -13,6 +13,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/cache"
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
+	"github.com/torch-go-xla/torch-go-xla/gocore/hlo"
 	"github.com/torch-go-xla/torch-go-xla/gocore/lazy"
 	"github.com/torch-go-xla/torch-go-xla/gocore/lower"
 	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
@@ -251,4 +252,16 @@ func (p *program) release() {
 	if p.refs.Add(-1) == 0 && p.exe != nil {
 		p.exe.Release()
 	}
+}
+
+func (p *program) collectives() ([]hlo.Collective, error) {
+	exe, err := p.Executable()
+	if err != nil {
+		return nil, err
+	}
+	module, err := exe.Module()
+	if err != nil {
+		return nil, err
+	}
+	return append([]hlo.Collective{}, hlo.Collectives(module)...), nil
 }

@@ -11,8 +11,9 @@ import (
 
 // snapshots are the values that callers hold, by number.
 type snapshots struct {
-	held map[int64][]held
-	last int64
+	*transfers
+	held map[int64][]held // guarded by mu; Snapshot adds, DropSnapshot removes
+	last int64            // guarded by mu; Snapshot counts it up
 }
 
 // held is a value of a snapshot.
@@ -34,46 +35,46 @@ func (h held) release() {
 // for their devices is synced, by one program a device, and every value gets an owner more, so that no
 // later step writes into it. The values may still be on their way: wait for the devices, then fetch them.
 // DropSnapshot lets go of them. If computing one of them has failed before, its cause is the error.
-func (e *Engine) Snapshot(handles []int64) (int64, error) {
-	if err := e.check(); err != nil {
+func (sn *snapshots) Snapshot(handles []int64) (int64, error) {
+	if err := sn.check(); err != nil {
 		return 0, err
 	}
-	id, devices, err := e.hold(handles)
+	id, devices, err := sn.hold(handles)
 	for _, d := range devices {
 		d.Kick()
 	}
 	if err == nil {
-		if err = e.indexErrors(); err != nil {
-			e.DropSnapshot(id)
+		if err = sn.indexErrors(); err != nil {
+			sn.DropSnapshot(id)
 		}
 	}
 	return id, err
 }
 
 // hold does the work of Snapshot, but for kicking the devices, which it returns.
-func (e *Engine) hold(handles []int64) (id int64, devices []*runtime.Device, err error) {
-	if err := e.lock(); err != nil {
+func (sn *snapshots) hold(handles []int64) (id int64, devices []*runtime.Device, err error) {
+	if err := sn.lock(); err != nil {
 		return 0, nil, err
 	}
-	defer e.mu.Unlock()
-	e.drain()
+	defer sn.mu.Unlock()
+	sn.drain()
 	for _, h := range handles {
-		c, err := e.store.Cell(alias.Handle(h))
+		c, err := sn.store.Cell(alias.Handle(h))
 		if err != nil {
 			return 0, devices, err
 		}
 		if c.State == alias.Pending {
-			d := e.at(c.Dev)
+			d := sn.at(c.Dev)
 			devices = append(devices, d)
-			if err := e.cut(d); errors.Is(err, errBusy) { // of another error the storages that it befalls have it
+			if err := sn.cut(d); errors.Is(err, errBusy) { // of another error the storages that it befalls have it
 				return 0, devices, err
 			}
 		}
 	}
-	e.unreported = nil // the storages have it
+	sn.unreported = nil // the storages have it
 	var values []held
 	for _, h := range handles {
-		b, err := e.owned(alias.Handle(h))
+		b, err := sn.owned(alias.Handle(h))
 		if err != nil {
 			for _, v := range values {
 				v.release()
@@ -82,48 +83,30 @@ func (e *Engine) hold(handles []int64) (id int64, devices []*runtime.Device, err
 		}
 		values = append(values, held{buf: b})
 	}
-	s := &e.snapshots
-	if s.held == nil {
-		s.held = make(map[int64][]held)
+	if sn.held == nil {
+		sn.held = make(map[int64][]held)
 	}
-	s.last++
-	s.held[s.last] = values
-	return s.last, devices, nil
-}
-
-// owned is the buffer of a settled storage, with a reference for the caller; nil for one never written.
-func (e *Engine) owned(h alias.Handle) (*runtime.Buffer, error) {
-	c, err := e.store.Cell(h)
-	if err != nil {
-		return nil, err
-	}
-	if c.State != alias.Device {
-		return nil, c.Err
-	}
-	b, ok := c.Buf.(*runtime.Buffer)
-	if !ok {
-		return nil, errPlaceholder
-	}
-	b.Retain()
-	return b, nil
+	sn.last++
+	sn.held[sn.last] = values
+	return sn.last, devices, nil
 }
 
 // DropSnapshot ends a snapshot; the addresses that it gave are no longer good.
-func (e *Engine) DropSnapshot(id int64) {
-	e.mu.Lock()
-	values := e.snapshots.held[id]
-	delete(e.snapshots.held, id)
-	e.mu.Unlock()
+func (sn *snapshots) DropSnapshot(id int64) {
+	sn.mu.Lock()
+	values := sn.held[id]
+	delete(sn.held, id)
+	sn.mu.Unlock()
 	for _, v := range values {
 		v.release()
 	}
 }
 
 // snapshotValue is value i of a snapshot, with a reference for the caller; nil for a storage never written.
-func (e *Engine) snapshotValue(id int64, i int) (*runtime.Buffer, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	values := e.snapshots.held[id]
+func (sn *snapshots) snapshotValue(id int64, i int) (*runtime.Buffer, error) {
+	sn.mu.Lock()
+	defer sn.mu.Unlock()
+	values := sn.held[id]
 	if i < 0 || i >= len(values) {
 		return nil, errs.New(errs.Runtime, "snapshot %d has no value %d", id, i)
 	}
@@ -135,21 +118,21 @@ func (e *Engine) snapshotValue(id int64, i int) (*runtime.Buffer, error) {
 }
 
 // FetchSnapshot copies value i of a snapshot to host memory of exactly its size.
-func (e *Engine) FetchSnapshot(id int64, i int, dst unsafe.Pointer, size int64) error {
-	b, err := e.snapshotValue(id, i)
+func (sn *snapshots) FetchSnapshot(id int64, i int, dst unsafe.Pointer, size int64) error {
+	b, err := sn.snapshotValue(id, i)
 	if err != nil {
 		return err
 	}
 	if b != nil {
 		defer b.Release()
 	}
-	return e.download(b, dst, size)
+	return sn.download(b, dst, size)
 }
 
 // SnapshotAddress is where value i of a snapshot lies in host memory, to be read there until DropSnapshot; 0 where
 // the host cannot read the device's memory, and for a storage that was never written.
-func (e *Engine) SnapshotAddress(id int64, i int) (int64, error) {
-	b, err := e.snapshotValue(id, i)
+func (sn *snapshots) SnapshotAddress(id int64, i int) (int64, error) {
+	b, err := sn.snapshotValue(id, i)
 	if err != nil || b == nil {
 		return 0, err
 	}
@@ -158,9 +141,9 @@ func (e *Engine) SnapshotAddress(id int64, i int) (int64, error) {
 	if err != nil || addr == 0 {
 		return 0, err
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	values := e.snapshots.held[id]
+	sn.mu.Lock()
+	defer sn.mu.Unlock()
+	values := sn.held[id]
 	if values == nil || values[i].pinned { // dropped meanwhile, or asked for before
 		b.Unpin()
 	}

@@ -2,13 +2,12 @@ package engine
 
 import (
 	"math"
-	"time"
+	"slices"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
-	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
 	"github.com/torch-go-xla/torch-go-xla/gocore/profile"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
@@ -19,6 +18,23 @@ import (
 // maxShared is how many numbers of a foreach call later elements are compared with.
 const maxShared = 8
 
+// recorder adds ops to the graphs.
+type recorder struct {
+	*state
+	generators *generators
+	scratch    scratch
+}
+
+// scratch is memory that Trace uses again for every op; guarded by mu.
+type scratch struct {
+	words     []int64
+	in        []ir.ID
+	generator int64        // the number of the generator argument, -1: none
+	reads     []alias.View // the tensor operands that must not overlap with what is written
+	dests     []dest
+	ofCall    []ir.ID // leaves of numbers that the elements of a foreach call share; see number
+}
+
 // dest is what becomes of a result.
 type dest struct {
 	kind wire.Disposition
@@ -28,11 +44,6 @@ type dest struct {
 }
 
 var (
-	traced   = metrics.C("TracedOps")
-	lockWait = metrics.M("LockWait", "ns")
-)
-
-var (
 	opCopy, _  = ops.Lookup("copy")
 	opZero, _  = ops.Lookup("zero")
 	opZeros, _ = ops.Lookup("zeros")
@@ -40,43 +51,21 @@ var (
 
 // Trace records one op, given its record; what it makes is written to out. See package wire for both. In steady
 // state it allocates nothing.
-func (e *Engine) Trace(w, out []int64) (wire.Status, error) {
-	if e.Closed() || !e.mu.TryLock() {
+func (rec *recorder) Trace(w, out []int64) (wire.Status, error) {
+	if rec.Closed() || !rec.mu.TryLock() {
 		return wire.Busy, nil
 	}
-	defer e.mu.Unlock()
-	if e.compiling != nil {
+	defer rec.mu.Unlock()
+	if rec.compiling != nil {
 		return wire.Busy, nil
 	}
-	if err := e.check(); err != nil {
+	if err := rec.check(); err != nil {
 		return wire.Failed, err
 	}
-	return e.trace(w, out)
+	return rec.trace(w, out)
 }
 
-// WaitIdle waits until the core was free once, or for a while. It is false if no device is open: the caller opens one.
-func (e *Engine) WaitIdle() bool {
-	start := time.Now()
-	if e.lock() == nil {
-		e.mu.Unlock()
-	}
-	lockWait.Since(start)
-	return !e.Closed()
-}
-
-// Idle reports that a device is open and nobody holds the core: calls that wait for it otherwise, with the GIL, do not.
-func (e *Engine) Idle() bool {
-	if e.Closed() || !e.mu.TryLock() {
-		return false
-	}
-	defer e.mu.Unlock()
-	return e.compiling == nil
-}
-
-// Closed reports that no device is open, and that opening one may help.
-func (e *Engine) Closed() bool { return !e.open.Load() }
-
-func (e *Engine) trace(w, out []int64) (wire.Status, error) {
+func (rec *recorder) trace(w, out []int64) (wire.Status, error) {
 	r, err := wire.Read(w)
 	if err != nil {
 		return wire.Failed, err
@@ -86,34 +75,34 @@ func (e *Engine) trace(w, out []int64) (wire.Status, error) {
 		return wire.Failed, wire.ErrMalformed
 	}
 	row := &ops.Table[number]
-	sc := &e.scratch
+	sc := &rec.scratch
 	sc.words, sc.in, sc.reads, sc.generator = sc.words[:0], sc.in[:0], sc.reads[:0], -1
-	dev, err := e.deviceOf(r, args)
+	dev, err := rec.deviceOf(r, args)
 	if err != nil {
 		return wire.Failed, err
 	}
-	t := e.store.Trace(dev)
+	t := rec.store.Trace(dev)
 	if crowded(t) { // the kernels' side tells of the dead when there are many; a few may have been written to often
-		e.drain()
+		rec.drain()
 	}
 	t.Graph.Loc = int32(r.Head(wire.HeadLocation))
 	if r.Head(wire.HeadElement) == 0 {
 		sc.ofCall = sc.ofCall[:0]
 	}
 	for i := range args {
-		if err := e.argument(&r, t, row, i); err != nil {
+		if err := rec.argument(&r, t, row, i); err != nil {
 			return wire.Failed, err
 		}
 	}
 	if row.Random {
-		if err := e.key(t, dev, sc.generator); err != nil {
+		if err := rec.key(t, dev, sc.generator); err != nil {
 			return wire.Failed, err
 		}
 	}
-	if err := e.dests(&r, int(r.Head(wire.HeadDispositions))); err != nil {
+	if err := rec.dests(&r, int(r.Head(wire.HeadDispositions))); err != nil {
 		return wire.Failed, err
 	}
-	c := &e.ctx
+	c := &rec.ctx
 	c.Begin(&t.Graph, row, sc.words, sc.in)
 	if err := row.Infer(c); err != nil {
 		return wire.Failed, err
@@ -133,7 +122,7 @@ func (e *Engine) trace(w, out []int64) (wire.Status, error) {
 		return wire.Failed, errs.New(errs.Runtime, "aten::%s: the shape rule gives %d results, the kernel expects %d", row.Name, len(outs), len(sc.dests))
 	}
 	for k := range sc.dests {
-		if st, err := e.checkDest(row, &sc.dests[k], outs[k], k, out); st != wire.Done {
+		if st, err := rec.checkDest(row, &sc.dests[k], outs[k], k, out); st != wire.Done {
 			return st, err
 		}
 	}
@@ -151,24 +140,24 @@ func (e *Engine) trace(w, out []int64) (wire.Status, error) {
 		return wire.Done, nil
 	}
 	traced.Add(1)
-	if e.tracing[dev] == (profile.Span{}) {
-		e.tracing[dev] = profile.Begin()
+	if rec.tracing[dev] == (profile.Span{}) {
+		rec.tracing[dev] = profile.Begin()
 	}
 	if op.Exchanges() && !t.Graph.Local {
 		t.Effects = append(t.Effects, id)
 	}
-	st, err := e.results(t, row, dev, id, outs, out)
-	if e.checksIndices.Load() && row.Bounds != nil && err == nil {
-		err = e.checkBounds(t, dev, op)
+	st, err := rec.results(t, row, dev, id, outs, out)
+	if rec.checksIndices.Load() && row.Bounds != nil && err == nil {
+		err = rec.checkBounds(t, dev, op)
 	}
-	if op == opClone && err == nil && e.spmd() {
-		e.inherit(w, alias.Handle(out[1]))
+	if op == opClone && err == nil && rec.spmd() {
+		rec.inherit(w, alias.Handle(out[1]))
 	}
 	return st, err
 }
 
 // deviceOf finds the device of the arguments of a record, before anything is recorded, and checks that they are whole.
-func (e *Engine) deviceOf(r wire.Record, args int) (int32, error) {
+func (rec *recorder) deviceOf(r wire.Record, args int) (int32, error) {
 	dev := int32(-1)
 	for ; args > 0; args-- {
 		k, n, word, ok := r.Pass()
@@ -177,7 +166,7 @@ func (e *Engine) deviceOf(r wire.Record, args int) (int32, error) {
 		}
 		switch k {
 		case wire.KTensor:
-			c, err := e.store.Cell(alias.Handle(word))
+			c, err := rec.store.Cell(alias.Handle(word))
 			if err != nil {
 				return 0, err
 			}
@@ -196,17 +185,17 @@ func (e *Engine) deviceOf(r wire.Record, args int) (int32, error) {
 	if dev < 0 {
 		dev = int32(max(r.Head(wire.HeadDevice), 0))
 	}
-	_, err := e.device(int(dev))
+	_, err := rec.device(int(dev))
 	return dev, err
 }
 
 // argument moves one argument from the record to the words and operands of the node.
-func (e *Engine) argument(r *wire.Record, t *alias.Trace, row *ops.Row, i int) error {
-	sc := &e.scratch
+func (rec *recorder) argument(r *wire.Record, t *alias.Trace, row *ops.Row, i int) error {
+	sc := &rec.scratch
 	switch k := r.Kind(); k {
 	case wire.KTensor:
 		v := view(r)
-		id, err := e.operand(t, &v, listed(row.ShapeOnly, i))
+		id, err := rec.operand(t, &v, listed(row.ShapeOnly, i))
 		if err != nil {
 			return err
 		}
@@ -215,7 +204,7 @@ func (e *Engine) argument(r *wire.Record, t *alias.Trace, row *ops.Row, i int) e
 		}
 		sc.words, sc.in = append(sc.words, wire.Tag(wire.KTensor, 0)), append(sc.in, id)
 	case wire.KInt, wire.KFloat, wire.KBool, wire.KComplex, wire.KHostZero:
-		id, err := e.number(r, t, listed(row.Static, i))
+		id, err := rec.number(r, t, listed(row.Static, i))
 		if err != nil {
 			return err
 		}
@@ -225,7 +214,7 @@ func (e *Engine) argument(r *wire.Record, t *alias.Trace, row *ops.Row, i int) e
 		sc.words = append(sc.words, tag)
 		_, n := wire.Untag(tag)
 		for range n {
-			id, err := e.element(r, t, row, i)
+			id, err := rec.element(r, t, row, i)
 			if err != nil {
 				return err
 			}
@@ -249,7 +238,7 @@ func (e *Engine) argument(r *wire.Record, t *alias.Trace, row *ops.Row, i int) e
 }
 
 // element is one member of a list argument.
-func (e *Engine) element(r *wire.Record, t *alias.Trace, row *ops.Row, i int) (ir.ID, error) {
+func (rec *recorder) element(r *wire.Record, t *alias.Trace, row *ops.Row, i int) (ir.ID, error) {
 	switch r.Kind() {
 	case wire.KNull:
 		r.Take()
@@ -257,19 +246,19 @@ func (e *Engine) element(r *wire.Record, t *alias.Trace, row *ops.Row, i int) (i
 	case wire.KTensor:
 		v := view(r)
 		if row.Checks(i) {
-			e.scratch.reads = append(e.scratch.reads, v)
+			rec.scratch.reads = append(rec.scratch.reads, v)
 		}
-		return e.store.Read(&v)
+		return rec.store.Read(&v)
 	}
-	return e.number(r, t, listed(row.Static, i))
+	return rec.number(r, t, listed(row.Static, i))
 }
 
 // operand is the value of a tensor; zeros in its place where only the shape counts.
-func (e *Engine) operand(t *alias.Trace, v *alias.View, shapeOnly bool) (ir.ID, error) {
+func (rec *recorder) operand(t *alias.Trace, v *alias.View, shapeOnly bool) (ir.ID, error) {
 	if shapeOnly {
 		return t.Zeros(v.Type, v.Size), nil
 	}
-	return e.store.Read(v)
+	return rec.store.Read(v)
 }
 
 func listed(list []int, arg int) bool {
@@ -290,8 +279,8 @@ func view(r *wire.Record) alias.View {
 // number reads an encoded number and records it. Elements of a foreach call share the leaves of their first few
 // arguments where these are equal: what the compiler makes of an optimizer's update is then one kernel for all
 // parameters of a shape. Leaves are compared, not trusted: what is recorded may have been cut or compacted since.
-func (e *Engine) number(r *wire.Record, t *alias.Trace, bake bool) (ir.ID, error) {
-	sc := &e.scratch
+func (rec *recorder) number(r *wire.Record, t *alias.Trace, bake bool) (ir.ID, error) {
+	sc := &rec.scratch
 	typ, i, f, im, host, ok := r.Number()
 	if !ok {
 		return ir.None, wire.ErrMalformed
@@ -325,9 +314,30 @@ func offsets(argument []int64, t *alias.Trace, sc *scratch) {
 	}
 }
 
+// key appends the random key of an op: two numbers that are always arguments of the program. number is that
+// of the generator, -1 for the device's own.
+func (rec *recorder) key(t *alias.Trace, dev int32, number int64) error {
+	if number < 0 {
+		number = int64(dev)
+	}
+	g, err := rec.generators.find(number)
+	if err != nil {
+		return err
+	}
+	if g.dev != dev {
+		return errs.New(errs.Runtime, "Expected a 'xla:%d' device type for generator but found 'xla:%d'", dev, g.dev)
+	}
+	for i, x := range [2]uint64{g.key, g.draws} {
+		rec.scratch.words = append(rec.scratch.words, wire.Tag(wire.KInt, 0))
+		rec.scratch.in = append(rec.scratch.in, t.Graph.AddRandom(x, [2]ir.Flags{ir.RandomKey, ir.RandomDraw}[i], number))
+	}
+	g.draws++
+	return nil
+}
+
 // dests reads the dispositions.
-func (e *Engine) dests(r *wire.Record, n int) error {
-	sc := &e.scratch
+func (rec *recorder) dests(r *wire.Record, n int) error {
+	sc := &rec.scratch
 	sc.dests = sc.dests[:0]
 	for range n {
 		d, ok := r.Disposition()
@@ -344,14 +354,14 @@ func (e *Engine) dests(r *wire.Record, n int) error {
 }
 
 // checkDest is torch's checks of an in-place or out= result, in its order: overlap, dimensions, type.
-func (e *Engine) checkDest(row *ops.Row, d *dest, s *shape.Shape, k int, out []int64) (wire.Status, error) {
+func (rec *recorder) checkDest(row *ops.Row, d *dest, s *shape.Shape, k int, out []int64) (wire.Status, error) {
 	if d.kind != wire.Write {
 		return wire.Done, nil
 	}
-	reads := e.scratch.reads
+	reads := rec.scratch.reads
 	d.once = row.Uniform || row.Overlap == ops.Moved && len(reads) == 1 && d.view.Same(&reads[0])
 	if !d.once {
-		if err := e.store.CheckWrite(&d.view); err != nil {
+		if err := rec.store.CheckWrite(&d.view); err != nil {
 			return wire.Failed, err
 		}
 	}
@@ -394,16 +404,16 @@ func canCast(from, to dtype.DType) bool {
 }
 
 // results stores the values of a recorded node and describes the new tensors.
-func (e *Engine) results(t *alias.Trace, row *ops.Row, dev int32, id ir.ID, outs []*shape.Shape, out []int64) (wire.Status, error) {
+func (rec *recorder) results(t *alias.Trace, row *ops.Row, dev int32, id ir.ID, outs []*shape.Shape, out []int64) (wire.Status, error) {
 	out[0] = int64(len(outs))
 	p := 1
 	for k, s := range outs {
-		d := &e.scratch.dests[k]
+		d := &rec.scratch.dests[k]
 		v := id + ir.ID(k)
 		if d.kind == wire.Write {
-			write := e.store.Write
+			write := rec.store.Write
 			if d.once {
-				write = e.store.WriteUniform
+				write = rec.store.WriteUniform
 			}
 			if err := write(&d.view, t.Cast(v, d.view.Type)); err != nil {
 				return wire.Failed, err
@@ -414,15 +424,38 @@ func (e *Engine) results(t *alias.Trace, row *ops.Row, dev int32, id ir.ID, outs
 			p++
 			continue
 		}
-		h, err := e.store.New(s.Bytes(), dev)
+		h, err := rec.store.New(s.Bytes(), dev)
 		if err != nil {
 			return wire.Failed, err
 		}
-		c, _ := e.store.Cell(h)
-		e.store.SetPending(h, c, v)
+		c, _ := rec.store.Cell(h)
+		rec.store.SetPending(h, c, v)
 		if p = wire.PutResult(out, p, int64(h), s.DType, dev, s.Dims); p < 0 {
 			return wire.Failed, errs.New(errs.Runtime, "the kernel's result record is too short")
 		}
 	}
 	return wire.Done, nil
+}
+
+var opClone, _ = ops.Lookup("clone")
+
+// inherit lets a copy lie on the devices as the whole storage that it is a copy of does, given the record
+// of the call.
+func (rec *recorder) inherit(w []int64, copied alias.Handle) {
+	r, err := wire.Read(w)
+	if err != nil || r.Kind() != wire.KTensor {
+		return
+	}
+	v := view(&r)
+	c, err := rec.store.Cell(v.Handle)
+	if err != nil || c.Shape == nil || c.Shape != shape.Of(v.Type, v.Size) || !slices.Equal(v.Stride, shape.Contiguous(nil, v.Size)) {
+		return
+	}
+	sh := rec.shardingOf(c)
+	if sh == nil || sh.Markable() != nil {
+		return
+	}
+	if c, err := rec.store.Cell(copied); err == nil {
+		c.Sharding = sh
+	}
 }

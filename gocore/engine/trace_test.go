@@ -17,7 +17,7 @@ import (
 // open starts an engine on the null plugin.
 func open(t testing.TB) *Engine {
 	t.Helper()
-	e := &Engine{}
+	e := New()
 	if err := e.Open(Settings{Library: nullplugin.Build(t)}); err != nil {
 		t.Fatal(err)
 	}

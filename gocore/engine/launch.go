@@ -1,0 +1,137 @@
+package engine
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
+	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
+	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
+	"github.com/torch-go-xla/torch-go-xla/gocore/profile"
+	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
+)
+
+// launch makes the execution of a program with the plan's buffers and numbers. It takes over the
+// references of the leaves that are parameters.
+func (pl *planner) launch(d *runtime.Device, t *alias.Trace, p *program) *runtime.Launch {
+	p.retain()
+	pl.watch(p)
+	l := &runtime.Launch{Program: p, Donors: p.donors, Given: slices.Clone(pl.plan.Given), Step: syncs.Value(), Recorded: profile.Number(),
+		Args: make([]*runtime.Buffer, len(pl.plan.Params))}
+	for i, place := range pl.plan.Params {
+		l.Args[i] = t.Leaves[place].Buf.(*runtime.Buffer)
+		t.Leaves[place].Buf = nil
+	}
+	if len(p.packs) > 0 {
+		numbers := pl.numbers(&t.Graph)
+		for _, dt := range p.packs {
+			l.Packs = append(l.Packs, pack(numbers, dt))
+		}
+	}
+	l.NewOuts(d, p.results, p.shardings)
+	for i, r := range pl.plan.Roots {
+		l.Outs[i].Origin = origin(&t.Graph, r.ID)
+	}
+	start, spmd := time.Now(), pl.countRun()
+	l.Done = func(error) {
+		executeTime.Since(start)
+		if spmd {
+			replicatedTime.Since(start)
+		}
+		p.release()
+	}
+	return l
+}
+
+// origin is the recorded op that a value comes from.
+func origin(g *ir.Graph, id ir.ID) runtime.Origin {
+	n := g.At(g.Producer(id))
+	return runtime.Origin{Op: uint16(n.Op), Loc: n.Loc}
+}
+
+// countRun counts the launch of a program, and reports that it runs on all devices of SPMD.
+func (pl *planner) countRun() bool {
+	if pl.spmd() {
+		replicated.Add(1)
+		return true
+	}
+	executed.Add(1)
+	return false
+}
+
+// numbers are the values of the plan's arguments that are numbers, good until the next call.
+func (pl *planner) numbers(g *ir.Graph) []ir.Number {
+	out := pl.scalars[:0]
+	for _, id := range pl.plan.Scalars {
+		n, _ := g.Number(id)
+		out = append(out, n)
+	}
+	pl.scalars = out
+	return out
+}
+
+// pack is the vector of numbers in one type.
+func pack(numbers []ir.Number, d dtype.DType) runtime.Pack {
+	n := len(numbers)
+	p := runtime.Pack{Type: d, N: n}
+	if d == dtype.F32 {
+		p.Data = make([]uint64, (n+1)/2)
+	} else {
+		p.Data = make([]uint64, n)
+	}
+	for i, num := range numbers {
+		switch d {
+		case dtype.F32:
+			p.Data[i/2] |= uint64(math.Float32bits(float32(num.Float()))) << (32 * (i % 2))
+		case dtype.F64:
+			p.Data[i] = math.Float64bits(num.Float())
+		default:
+			p.Data[i] = uint64(num.Int())
+		}
+	}
+	return p
+}
+
+// settle gives every pending storage its buffer: a result of the launch, or the buffer of a leaf that it
+// is a copy of.
+func (pl *planner) settle(t *alias.Trace, slots []uint32, l *runtime.Launch) {
+	for k, slot := range slots {
+		c := pl.store.At(slot)
+		id, sh := c.Value, c.Shape
+		if i := pl.plan.Results[k]; i >= 0 {
+			out := l.Outs[i]
+			out.Retain()
+			pl.store.SetDevice(slot, sh, out)
+			continue
+		}
+		place := t.Graph.Attr(id)[0]
+		buf := pl.leafBuffer(t, l, place)
+		buf.Retain()
+		pl.store.SetDevice(slot, sh, buf)
+	}
+	if l != nil {
+		for _, o := range l.Outs {
+			o.Release() // the reference that NewOuts made for us: the cells have their own
+		}
+	}
+}
+
+// leafBuffer is the buffer of a leaf, which the launch may have taken over.
+func (pl *planner) leafBuffer(t *alias.Trace, l *runtime.Launch, place int64) *runtime.Buffer {
+	if b := t.Leaves[place].Buf; b != nil {
+		return b.(*runtime.Buffer)
+	}
+	for i, p := range pl.plan.Params {
+		if int64(p) == place {
+			return l.Args[i]
+		}
+	}
+	return nil
+}
+
+// idle reports that a sync would do nothing but wait. The caller holds mu.
+func (pl *planner) idle(d *runtime.Device) bool {
+	t := pl.store.Trace(d.Index)
+	return !pl.syncWaits && len(pl.checks) == 0 && t.Graph.Len() <= 1 && t.Idle() && len(pl.zeros[d.Index]) == 0
+}
