@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 
 import torch_go_xla
-from torch_go_xla._core import call, core
+from torch_go_xla._core import core
 
 Op = Callable[[torch.Tensor, torch.Tensor], object]  # of a 3 × 4 table and 3 indices
 
@@ -69,7 +69,7 @@ def run_python(text: str, **environment: str) -> None:
 def switch(value: str) -> str:
     core.open()
     before = core.setting("XLA_CHECK_INDICES")
-    call(core.raw.bindings_Configure, "XLA_CHECK_INDICES", value)
+    core.configure("XLA_CHECK_INDICES", value)
     return before
 
 
@@ -236,11 +236,11 @@ def test_checks_are_released() -> None:
     x, i = torch.ones(3, device="xla"), torch.tensor([0], device="xla")
     torch_go_xla.sync()
     gc.collect()
-    before = int(core.raw.bindings_LiveStorages())
+    before = core.live_storages()
     for _ in range(10):
         x[i]
         torch_go_xla.sync()
-    assert int(core.raw.bindings_LiveStorages()) <= before + 1
+    assert core.live_storages() <= before + 1
 
 
 def test_off_costs_nothing() -> None:
