@@ -7,6 +7,8 @@ import errno
 import os
 import stat
 import struct
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -200,6 +202,47 @@ def test_a_file_of_another_user_stays_theirs(plain_user, tmp_path: Path) -> None
     plain_user("whole_file/file_of_another.py", tmp_path)
     after = path.stat()
     assert (after.st_uid, after.st_ino) == (1234, before.st_ino) and torch.load(path) == [2]
+    assert os.listdir(tmp_path) == ["a.pt"]
+
+
+@pytest.mark.parametrize("size", [5, 3 << 20, 0])
+def test_a_file_that_is_a_mount_point(size: int, tmp_path: Path, monkeypatch) -> None:
+    """Such a file cannot be replaced: the rename gives EBUSY. It is overwritten, and nothing else is left."""
+    path, new = tmp_path / "a.pt", os.urandom(size)
+    path.write_bytes(b"old" * (1 << 20))
+    inode, replace = path.stat().st_ino, os.replace
+
+    def mounted(source, target):
+        assert Path(source).read_bytes() == new and path.read_bytes().startswith(b"old")
+        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), source, None, target)
+
+    monkeypatch.setattr(os, "replace", mounted)
+    with whole_file.replacing(path) as sink:
+        sink.write(memoryview(new))
+    assert path.read_bytes() == new and path.stat().st_ino == inode
+    assert os.listdir(tmp_path) == ["a.pt"]
+
+    path.unlink()  # only a file can be a mount point
+    monkeypatch.setattr(os, "replace", lambda source, target: replace(source, target + "/" + "x"))
+    with pytest.raises(OSError), whole_file.replacing(path) as sink:
+        sink.write(memoryview(new))
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_save_to_a_mount_point(tmp_path: Path) -> None:
+    path = tmp_path / "a.pt"
+    xm.save({"x": torch.ones(3, device="xla")}, path)
+    script = f"""
+import os, torch, torch_go_xla
+import torch_go_xla.core.xla_model as xm
+xm.save({{"x": torch.full((3,), 2.0, device="xla")}}, {str(path)!r})
+"""
+    mount = f"mount --bind {path} {path} && exec {sys.executable} -c '{script.replace(chr(39), chr(34))}'"
+    if subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode:
+        pytest.skip("needs a mount namespace of its own")
+    done = subprocess.run(["unshare", "-rm", "sh", "-c", mount], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert torch.load(path)["x"].tolist() == [2, 2, 2]
     assert os.listdir(tmp_path) == ["a.pt"]
 
 

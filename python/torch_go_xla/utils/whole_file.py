@@ -211,7 +211,8 @@ def replacing(path: str | os.PathLike[str], wrote: Callable[[int], None] = lambd
 
     A file that can be written but not replaced is written in place, as ``torch.save`` does: in a folder that is not
     writable, or of an owner that a new file cannot get. Then the old content is lost when the first 2 MB, or all if
-    that is less, are ready, and a crash after that leaves neither.
+    that is less, are ready, and a crash after that leaves neither. A file that is a mount point is overwritten when the
+    new content is whole.
 
     OSError says what failed; PermissionError, before anything is written, that the old file is write-protected.
     """
@@ -222,7 +223,7 @@ def replacing(path: str | os.PathLike[str], wrote: Callable[[int], None] = lambd
         return
     with _opened(path) as old:
         part = _create_beside(path, old)
-        with _in_place(old, path) if part is None else _beside(*part, path) as fd:
+        with _in_place(old, path) if part is None else _beside(*part, path, old) as fd:
             with contextlib.closing(_Stream(fd, wrote, empty=part is not None)) as stream:
                 yield stream
                 stream.finish()
@@ -300,12 +301,22 @@ def _create_beside(path: str, old: int | None) -> tuple[int, str] | None:
 
 
 @contextlib.contextmanager
-def _beside(fd: int, beside: str, path: str) -> Iterator[int]:
-    """Give an open file, which is then flushed and takes the place of the regular file ``path``."""
+def _beside(fd: int, beside: str, path: str, old: int | None) -> Iterator[int]:
+    """Give an open file, which is then flushed and takes the place of the regular file ``path``.
+
+    A mount point, as a file that a container was given by itself, keeps its place (EBUSY) and gets the content.
+    """
     try:
         yield fd
         os.fsync(fd)
-        os.replace(beside, path)
+        try:
+            os.replace(beside, path)
+        except OSError as e:
+            if e.errno != errno.EBUSY or old is None:
+                raise
+            with _in_place(old, path) as to:
+                _copy(fd, to)
+            os.unlink(beside)
     except BaseException:
         with contextlib.suppress(OSError):  # it has its new name, or nothing can be removed here now
             os.unlink(beside)
@@ -313,6 +324,17 @@ def _beside(fd: int, beside: str, path: str) -> Iterator[int]:
     finally:
         os.close(fd)
     flush(os.path.dirname(path))
+
+
+def _copy(source: int, to: int) -> None:
+    """Overwrite a file with another, which is not being written."""
+    _set_direct(source, False)
+    size, at = os.fstat(source).st_size, 0
+    while at < size:
+        data = memoryview(os.pread(source, min(_CHUNK, size - at), at))
+        _put(to, data, at)
+        at += len(data)
+    os.ftruncate(to, size)
 
 
 @contextlib.contextmanager
