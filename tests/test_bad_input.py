@@ -170,6 +170,40 @@ def test_a_shape_of_too_many_elements(ok) -> None:
     assert out.count("overflow") == 3 and out.count("5.0") == 3, out
 
 
+@pytest.mark.parametrize(
+    "op",
+    [
+        lambda x, n: torch.mvlgamma(x, n),
+        lambda x, n: torch.special.multigammaln(x, n),
+        lambda x, n: x.clone().mvlgamma_(n),
+        lambda x, n: torch.mvlgamma(x, n, out=x.clone()),
+    ],
+)
+def test_more_terms_than_memory(op) -> None:
+    """Where torch cannot allocate the terms it raises a RuntimeError; here their sum would take minutes."""
+    with pytest.raises(RuntimeError, match="mvlgamma: can't allocate memory for 2147483648 terms of each of 900"):
+        op(x(900) * 9, 1 << 31)
+    a = torch.rand(3, 3) + 9
+    torch.testing.assert_close(op(a.to("xla"), 4).cpu(), op(a, 4))
+    a.requires_grad_()
+    (want,) = torch.autograd.grad(torch.mvlgamma(a, 4).sum(), a)
+    b = a.detach().to("xla").requires_grad_()
+    (got,) = torch.autograd.grad(torch.mvlgamma(b, 4).sum(), b)
+    torch.testing.assert_close(got.cpu(), want)
+
+
+def test_a_degree_that_floats_cannot_count_to(ok) -> None:
+    """The recurrence ends: a counter in 32-bit floats stays at 2 to the power of 24."""
+    ok(
+        """
+import torch, torch_go_xla
+x, n = torch.tensor([0.5]), (1 << 24) + 10
+print(torch.special.legendre_polynomial_p(x.to("xla"), n).item())
+""",
+        timeout=120,
+    )
+
+
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_operands(name: str) -> None:
     with pytest.raises(Exception) as expected:  # noqa: PT011 (the class is what is compared)

@@ -39,13 +39,14 @@ func orthogonal(name string, f fun2) Row {
 func recur(b *stablehlo.Builder, n, first, skip value, next func(b *stablehlo.Builder, q, p, k value) value) value {
 	unit := b.ConstLike(n, 1)
 	start := b.And(b.Compare(n, unit, stablehlo.GT), b.Not(skip))
-	v := b.While([]value{unit, start, unit, first},
+	degree := b.Convert(n, dtype.I64) // in 32-bit floats, k + 1 is k from 2²⁴ on
+	v := b.While([]value{b.ConstLike(degree, 1), start, unit, first},
 		func(b *stablehlo.Builder, v []value) value { return anyOf(b, v[1]) },
 		func(b *stablehlo.Builder, v []value) []value {
 			k, open, p, q := v[0], v[1], v[2], v[3]
-			r := next(b, q, p, k)
+			r := next(b, q, p, b.Convert(k, q.DType()))
 			k = b.Add(k, b.ConstLike(k, 1))
-			more := b.And(b.Compare(k, n, stablehlo.LT), b.Compare(r, r, stablehlo.EQ))
+			more := b.And(b.Compare(k, degree, stablehlo.LT), b.Compare(r, r, stablehlo.EQ))
 			return []value{k, b.And(open, more), b.Select(open, q, p), b.Select(open, r, q)}
 		})[3]
 	v = b.Select(b.Compare(n, b.ConstLike(n, 0), stablehlo.EQ), unit, v)
