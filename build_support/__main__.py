@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from . import interpreters, pipeline, plugin, release, requirements, wheels
+from . import interpreters, pipeline, plugin, prose, release, requirements, wheels
 from .toolchain import BuildError, find_go, toolchain
 
 
@@ -12,7 +12,7 @@ def main(arguments: list[str]) -> None:
     """Run one of the commands.
 
     build         rebuild the libraries in the source tree, what has changed only
-    build go      the Go library alone
+    build go      only the Go library
     requirements  print what must be installed before a build without isolation, or what extras need
     pythons       print VERSION=COMMAND for each Python that others' clients are tested with
     go-path       print the directory of the Go command that the build uses
@@ -20,6 +20,7 @@ def main(arguments: list[str]) -> None:
     wheels        build and audit the wheels, into dist/
     try-wheels    install the wheels and train, for each Python, or those whose versions follow
     release       check that dist/ can be released, and write its bills of materials
+    prose         check the English of the Markdown pages, or of those whose names follow
     """
     match arguments:
         case ["build"]:
@@ -46,6 +47,8 @@ def main(arguments: list[str]) -> None:
             wheels.try_out(*versions)
         case ["release"]:
             release.check()
+        case ["prose", *names]:
+            prose.check(*names)
         case _:
             raise BuildError(f"no such command.\n{main.__doc__}")
 
