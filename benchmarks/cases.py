@@ -1,6 +1,6 @@
 """What is done: each case is set up once in a process and then gives samples.
 
-A case is a function of the subject and of whether it shall be quick. It returns a function that does the work of
+A case is a function of the subject and of whether it is quick. It returns a function that does the work of
 one sample, waits for it, and leaves everything as it was, and the number of units in that work. `SPECS` says in
 what unit a time is printed, how many samples are wanted, and what this project shall reach. Cases with ``fresh``
 need a new process per sample. The work of a case in MB returns its figure itself.
@@ -25,7 +25,7 @@ Trainer = Callable[[Subject, str, bool], Callable[[], Any]]
 
 @dataclass(frozen=True)
 class Target:
-    """What the project's figure shall be at most: so many units, times a peer's figure, or more than it."""
+    """The project's target, an upper bound: a number of units, a factor of a peer's figure, or a difference from it."""
 
     limit: float
     of: str = ""  # a subject, or `BEST` of all the others; empty: none

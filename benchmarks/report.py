@@ -69,7 +69,7 @@ def _number(value: float) -> str:
 
 
 def _judge(target: Target, by_subject: dict[str, dict[str, Any]]) -> str:
-    """Return what a figure shall be and, where both are measured, whether it is."""
+    """Return a figure's target and, where both are measured, whether it is reached."""
     if OURS not in by_subject:
         return str(target)
     ours = by_subject[OURS]["median"]
@@ -105,7 +105,7 @@ def row(case: str, by_subject: dict[str, dict[str, Any]], subjects: list[str], q
 
 def head(subjects: list[str], quick: bool) -> str:
     """Return the head of the Markdown table."""
-    names = ["case", "unit", *subjects, *([] if quick else [f"{OURS} shall be"])]
+    names = ["case", "unit", *subjects, *([] if quick else [f"target of {OURS}"])]
     return "| " + " | ".join(names) + " |\n" + "|---" * len(names) + "|"
 
 

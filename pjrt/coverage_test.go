@@ -15,27 +15,27 @@ import (
 // keys are prefixes of names.
 var reasons = map[string]string{
 	"CopyToDeviceStream_":                      "part of send and receive callbacks, which StableHLO programs of this project do not use",
-	"TopologyDescription_Create":               "compiling for devices that are absent is not offered",
+	"TopologyDescription_Create":               "compiling for absent devices is not supported",
 	"TopologyDescription_Destroy":              "the client owns the only topology",
-	"TopologyDescription_Deserialize":          "compiling for devices that are absent is not offered",
-	"Compile":                                  "compiling for devices that are absent is not offered; a client compiles",
+	"TopologyDescription_Deserialize":          "compiling for absent devices is not supported",
+	"Compile":                                  "compiling for absent devices is not supported; a client compiles",
 	"ExecuteContext_":                          "user data for FFI handlers, of which the project's own need none",
 	"AsyncHostToDeviceTransferManager_":        "uploads in pieces; FromHost uploads an array at once and does not wait",
 	"Client_CreateBuffersForAsyncHostToDevice": "uploads in pieces; FromHost uploads an array at once and does not wait",
-	"Client_DmaMap":                            "pinning host memory by hand; plugins stage transfers themselves",
-	"Client_DmaUnmap":                          "pinning host memory by hand; plugins stage transfers themselves",
+	"Client_DmaMap":                            "pinning host memory explicitly; plugins stage transfers themselves",
+	"Client_DmaUnmap":                          "pinning host memory explicitly; plugins stage transfers themselves",
 	"Client_UpdateGlobalProcessInfo":           "failure handling between hosts, which the key-value store's owner decides",
-	"Client_CreateAliasBuffer":                 "buffers whose data is promised; the runtime orders its work itself",
-	"Client_FulfillAliasBuffer":                "buffers whose data is promised; the runtime orders its work itself",
+	"Client_CreateAliasBuffer":                 "buffers whose data comes later; the runtime orders its work itself",
+	"Client_FulfillAliasBuffer":                "buffers whose data comes later; the runtime orders its work itself",
 	"Client_CreateErrorBuffer":                 "the runtime keeps errors on its own side",
-	"Buffer_CopyRawToHostFuture":               "CopyRawToHost with a destination that is promised",
+	"Buffer_CopyRawToHostFuture":               "CopyRawToHost with a destination that comes later",
 	"Device_PoisonExecution":                   "failing a launch on purpose, between hosts",
-	"Device_CreateAsyncTrackingEvent":          "marks for a profiler that no plugin at hand has",
-	"AsyncTrackingEvent_Destroy":               "marks for a profiler that no plugin at hand has",
+	"Device_CreateAsyncTrackingEvent":          "marks for a profiler, which none of the tested plugins has",
+	"AsyncTrackingEvent_Destroy":               "marks for a profiler, which none of the tested plugins has",
 	"Buffer_DonateWithControlDependency":       "donation ordered by a callback; executions order it here",
 }
 
-var rewrite = flag.Bool("rewrite", false, "write the table of docs/pjrt.md anew")
+var rewrite = flag.Bool("rewrite", false, "rewrite the table of docs/pjrt.md")
 
 // TestCoverage checks that each function of the interface is called by the client or has a reason why not, that
 // the same holds for the CPU plugin, and that the table of docs/pjrt.md says so.
@@ -65,7 +65,7 @@ func TestCoverage(t *testing.T) {
 	}
 	for prefix := range reasons {
 		if !used[prefix] {
-			t.Errorf("the reason for %s is needed no more", prefix)
+			t.Errorf("the reason for %s is no longer needed", prefix)
 		}
 	}
 	t.Logf("of %d functions the client calls %d, %d have a reason why not; the CPU plugin implements %d, %d have a reason",
@@ -74,7 +74,7 @@ func TestCoverage(t *testing.T) {
 		t.Log(line)
 	}
 	checkDocs(t, fmt.Sprintf("| | of %d | absent |\n|---|---|---|\n| client | %d called | %d |\n| CPU plugin | %d implemented | %d |\n\n"+
-		"What is absent, and why; nothing stands where a side has the function.\n\n| function | the client | the CPU plugin |\n|---|---|---|\n",
+		"What is absent, and why. A side with an empty cell has the function.\n\n| function | the client | the CPU plugin |\n|---|---|---|\n",
 		all, len(called), absent, all-len(plugin), len(plugin))+rows.String())
 }
 

@@ -21,13 +21,16 @@ _HEAD = """# Ops
 
 Written by `make conformance`, torch {version}: do not edit.
 
-Every op description (OpInfo) of torch's own test suite is run on xla and compared with the CPU, at most {most} samples
-of a kind, with torch's tolerances and the few wider ones of `tests/conformance/expectations.py`. A pair is an op and a
-type that torch's CPU kernels support. It passes if all its samples agree and nothing ran on the CPU. The page has the
-kinds and types that were run whole, with the dates. Where torch's own kernel kills the process, no pair is counted.
+Every op description (OpInfo) of torch's own test suite is run on xla and compared with the CPU, at
+most {most} samples of a kind. Tolerances are torch's, and the few wider ones of
+`tests/conformance/expectations.py`. A pair is an op and a type that torch's CPU kernels support. It
+passes if all its samples agree and none ran on the CPU. The page lists the kinds and types of which
+all ops were run, with the dates. If torch's own kernel kills the process, the pair is not counted.
 
-An op is *native* if all its samples were recorded by rows of the op table and compositions of torch's C++ library,
-*decomposed* if some also went through one of torch's Python decompositions, and a *fallback* if some ran on the CPU.
+* *native*: rows of the op table and compositions of torch's C++ library recorded all samples of the
+  op.
+* *decomposed*: some samples also went through one of torch's Python decompositions.
+* *fallback*: some samples ran on the CPU.
 
 """
 

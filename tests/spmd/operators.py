@@ -46,7 +46,7 @@ DIFFERENCES |= dict.fromkeys(
     "needs as_strided, which torch does not have for DTensors",
 )
 DIFFERENCES |= dict.fromkeys(
-    [op.name for op in descriptions.op_db if op.name.startswith("jiterator_")], "is for CUDA alone"
+    [op.name for op in descriptions.op_db if op.name.startswith("jiterator_")], "is only for CUDA"
 )
 DIFFERENCES |= dict.fromkeys(
     (

@@ -68,7 +68,7 @@ DIFFERENCES: dict[str, str] = {
     "test_view_as_complex_f64": _TYPES,
     "test_view_as_real_c64": _TYPES,
     "test_view_as_real_c128": _TYPES,
-    "test_device_data_node_tracing_aliasing": "is a method outside of a class: an error with torch_xla too",
+    "test_device_data_node_tracing_aliasing": "is a method outside a class: an error with torch_xla too",
 }
 
 if __name__ == "__main__":

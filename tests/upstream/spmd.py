@@ -62,7 +62,7 @@ DIFFERENCES: dict[str, str] = {
     "test_sharding_propagation": _COUNTER,
     "test_propagate_replicated_sharding": _UNTOLD,
     "test_dynamo_spmd_output_sharding_spec": _UNTOLD,
-    "test_dynamo_input_sharding_threashold": "expects a failure once an input was sharded anew often; here it compiles",
+    "test_dynamo_input_sharding_threashold": "expects a failure once an input was resharded often; here it compiles",
     "test_xla_sharded_hlo_dump_post_optimizations": _TEXT,
     "test_fallback": "expects polar to run on the host; here the device computes it",
     "test_virtual_device_no_upload": _UPLOADED,

@@ -16,18 +16,23 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "models.md"
 
 _HEAD = """# Models
 
-Written by `make models`, {date}, with {versions}: do not edit.
+Written by `make models` on {date}: do not edit.
+Versions: {versions}.
 
-Each model, of random weights and a small configuration, takes {compared} training steps on xla and, in float64, on
-torch's CPU: losses, gradients, then all parameters and buffers are compared. {steady} more steps with new data must
-compile nothing; then it is evaluated, and those that generate text do so twice with a static key-value cache, word by
-word as the CPU does. Nothing may run on the CPU meanwhile.
+Each model has random weights and a small configuration. It takes {compared} training steps on xla
+and, in float64, on torch's CPU. Losses, gradients, and at the end all parameters and buffers are
+compared. {steady} more steps with new data must compile nothing. Then the model is evaluated.
+Models that generate text do so twice with a static key-value cache, and must give the CPU's text,
+token by token. Nothing may run on the CPU meanwhile.
 
-*Compilations* are those of the first {compared} steps (the first makes the optimizer's state), then those of the steady
-ones; *graphs* are run in a steady step: more than one where the model reads a value, such as whether a mask is needed;
-*error* is the largest, of float32 against float64, relative to the tensor's largest value. ResNets are in
-float64 on both sides: in float32, rounding decides which ReLU is at zero, on either device. Mixtral is in float32 on
-both.
+* *compilations*: those of the first {compared} steps (the first creates the optimizer's state) +
+  those of the steady steps.
+* *graphs*: programs run in a steady step. There are several if the model reads a value, such as
+  whether a mask is needed.
+* *error*: the largest one, of float32 against float64, relative to the tensor's largest value.
+
+ResNets are in float64 on both sides. In float32, rounding decides which ReLU is at zero, on either
+device. Mixtral is in float32 on both sides.
 
 | model | parameters | compilations | graphs | fallbacks | error | generates |
 |---|--:|--:|--:|--:|--:|---|
