@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -149,4 +150,27 @@ def test_asynchronous_saves_are_in_order_and_bounded(tmp_path: Path, monkeypatch
         manager.join()
     assert running == list(range(8)) and max(most) <= 3
     assert manager.all_steps() == [0, 1, 2, 4, 5, 6, 7]
+    manager.join()
+
+
+def test_an_interrupted_join_can_be_repeated(tmp_path: Path, monkeypatch) -> None:
+    manager = CheckpointManager(tmp_path, 1, chkpt_on_preemption=False)
+    wait, go_on = manager._wait_for, threading.Event()
+
+    def failing(step: int, data: dict[str, torch.Tensor]) -> None:
+        go_on.wait(60)
+        raise OSError("no space left on device")
+
+    def interrupted(saving: object) -> None:
+        monkeypatch.setattr(manager, "_wait_for", wait)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(manager, "_save", failing)
+    manager.save_async(1, state(1))
+    monkeypatch.setattr(manager, "_wait_for", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        manager.join()
+    go_on.set()
+    with pytest.raises(OSError, match="no space"):
+        manager.join()
     manager.join()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import datetime
 import json
 import os
@@ -14,14 +15,16 @@ import pkgutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
-from . import SUMMARY
+from . import UNBOUNDED, Counts
 
 FOLDER = Path(__file__).parent
-PAGE = FOLDER.parents[1] / "docs" / "reliability.md"
 GRACE = 300.0  # seconds that an attack may take longer than it was told
+# How many times the time of others an attack has: those whose tries are processes, which have to start.
+SHARES = {"exits": 5.0, "jobs": 2.0}
 
 
 def attacks() -> list[str]:
@@ -36,49 +39,42 @@ def summary(name: str) -> str:
     return text.partition("\n")[0]
 
 
-def attack(name: str, seed: int, minutes: float) -> dict[str, Any]:
+def attack(name: str, seed: int, minutes: float, tries: int = UNBOUNDED) -> dict[str, Any]:
     """Run an attack; returns its counts, the harm that it reports and how it ended."""
-    command = [sys.executable, "-m", f"tests.torture.{name}", "--seed", str(seed), "--minutes", str(minutes)]
-    began = datetime.datetime.now()
+    command = [sys.executable, "-W", "ignore", "-m", f"tests.torture.{name}", "--seed", str(seed)]
+    command += ["--minutes", str(minutes), "--tries", str(tries)]
+    began = time.monotonic()
     p = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=FOLDER.parents[1], start_new_session=True)
     try:
         out, _ = p.communicate(timeout=60 * minutes + GRACE)
         end = f"exit status {p.returncode}"
     except subprocess.TimeoutExpired:
-        os.killpg(p.pid, signal.SIGKILL)
-        out, _ = p.communicate()
         end = "did not end"
-    found = SUMMARY.findall(out)
-    tries, faults, survived = map(int, found[-1]) if found else (0, 0, 0)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(p.pid, signal.SIGKILL)  # and what it has started
+    if end == "did not end":
+        out, _ = p.communicate()
+    counts = Counts.of(out)
+    found = counts or Counts()
     return {
-        **{"attack": name, "seed": seed, "tries": tries, "faults": faults, "survived": survived},
-        **{"lost": p.returncode != 0 or not faults or survived != faults, "end": end},
-        **{"seconds": (datetime.datetime.now() - began).seconds, "date": began.date().isoformat()},
+        **{"attack": name, "seed": seed, "tries": found.tries, "faults": found.faults, "survived": found.survived},
+        **{"kinds": found.kinds, "slowest": found.slowest, "lost": found.lost, "end": end},
+        "failed": counts is None or end != "exit status 0" or not found.faults or found.survived != found.faults,
+        **{"seconds": round(time.monotonic() - began), "date": datetime.date.today().isoformat()},
     }
 
 
-def page(results: list[dict[str, Any]]) -> str:
-    """Return docs/reliability.md of some results."""
+def table(results: list[dict[str, Any]]) -> str:
+    """Return the counts of the attacks, a line each, in Markdown."""
     lines = [
-        "# Reliability",
-        "",
-        "`make torture` injects faults at random moments and checks what is left. It takes 30 minutes;",
-        "`TORTURE_MINUTES` and `TORTURE_SEED` change that and the faults. The same seed injects the same faults.",
-        "",
-        "A fault is survived if the process goes on or ends as documented, values are right, and files are whole.",
-        "A crash, a hang or a wrong value is a loss, and makes the command fail.",
-        "",
-        "| attack | what it does |",
-        "|---|---|",
-        *(f"| {name} | {summary(name)} |" for name in sorted({r["attack"] for r in results})),
-        "",
-        "| attack | seed | tries | faults | survived | minutes | date |",
-        "|---|---|---|---|---|---|---|",
+        "| attack | seed | tries | faults | survived | slowest, s | minutes | date |",
+        "|---|---|---|---|---|---|---|---|",
     ]
-    for r in sorted(results, key=lambda r: (r["attack"], r["seed"])):
-        figures = f"{r['tries']} | {r['faults']} | {r['survived']} | {r['seconds'] / 60:.1f} | {r['date']}"
-        lines.append(f"| {r['attack']} | {r['seed']} | {figures} |")
-    return "\n".join(lines) + "\n"
+    for r in results:
+        figures = f"{r['tries']:,} | {r['faults']:,} | {r['survived']:,} | {max(r['slowest'].values(), default='')}"
+        lines.append(f"| {r['attack']} | {r['seed']} | {figures} | {r['seconds'] / 60:.1f} | {r['date']} |")
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -87,26 +83,27 @@ def main() -> None:
     p.add_argument("attacks", nargs="*", help=f"of {', '.join(attacks())}; all of them by default")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--minutes", type=float, default=30, help="for all of them together")
+    p.add_argument("--tries", type=int, default=UNBOUNDED, help="of each attack, about")
     p.add_argument("--record", type=Path, help="append the results to this file, as JSON lines")
-    p.add_argument("--write", action="store_true", help="write docs/reliability.md, of this run and of --record")
     a = p.parse_args()
     names = a.attacks or attacks()
     if unknown := set(names) - set(attacks()):
         p.error(f"unknown attacks: {', '.join(sorted(unknown))}")
-    results = [json.loads(line) for line in a.record.open()] if a.record and a.record.exists() else []
-    lost = False
-    for name in names:
-        r = attack(name, a.seed, a.minutes / len(names))
-        counts = f"tries {r['tries']} faults {r['faults']} survived {r['survived']}"
-        print(f"{name}: {counts}, {r['end']}, {r['seconds']} s", flush=True)
-        lost |= r["lost"]
+    results: list[dict[str, Any]] = []
+    end = time.monotonic() + 60 * a.minutes
+    for i, name in enumerate(names):
+        left = sum(SHARES.get(n, 1.0) for n in names[i:])
+        minutes = max(0.0, end - time.monotonic()) / 60 * SHARES.get(name, 1.0) / left
+        r = attack(name, a.seed, minutes, a.tries)
+        print(f"{name}: {summary(name)}", *(f"  {k}: {n}" for k, n in r["kinds"].items()), sep="\n", flush=True)
+        print(f"  {r['faults']} faults, {r['survived']} survived, {r['end']}, {r['seconds']} s", flush=True)
         results.append(r)
         if a.record:
             with a.record.open("a") as file:
                 print(json.dumps(r), file=file)
-    if a.write:
-        PAGE.write_text(page(results))
-    sys.exit(lost)
+    failed = [r["attack"] for r in results if r["failed"]]
+    print(table(results), json.dumps({"seed": a.seed, "failed": failed, "attacks": results}), sep="\n\n")
+    sys.exit(bool(failed))
 
 
 if __name__ == "__main__":

@@ -1,18 +1,23 @@
 """Ends processes with work in flight: daemon threads that compile, sync, save or fetch, handlers of atexit that save.
 
 A process has to end with the status that its program asks for, never by a signal, within two minutes. What a handler
-of atexit saves has to be there.
+of atexit saves has to be there. The processes are forked by one that has imported torch, but not this package.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
+import json
 import os
+import queue
 import random
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -76,8 +81,39 @@ ENDS = {
 DEVICES = ({}, {}, {"CPU_NUM_DEVICES": "2"}, {"CPU_NUM_DEVICES": "2", "XLA_USE_SPMD": "1"})
 
 
-def program(rng: random.Random, folder: Path, number: int) -> tuple[str, str, int, dict[str, str], Path | None]:
-    """Make a program; return a line about it, its text, its exit status, its environment and the file that it saves."""
+# The child leaves the loop, and ends as any program does.
+FORKS = """
+import json, os, sys, torch, numpy
+for line in sys.stdin:
+    pid = os.fork()
+    if not pid:
+        break
+    print(pid, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+else:
+    sys.exit()
+text, env, log = json.loads(line)
+os.environ.update(env)
+out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+for fd, to in ((os.open(os.devnull, os.O_RDONLY), 0), (out, 1), (out, 2)):
+    os.dup2(fd, to)
+exec(compile(text, "<program>", "exec"))
+"""
+
+
+@dataclass
+class Program:
+    """A program, and what is asked of its end."""
+
+    about: str
+    text: str
+    status: int
+    devices: dict[str, str]
+    path: Path | None  # of what it saves as it ends
+
+
+def program(rng: random.Random, folder: Path, number: int) -> Program:
+    """Make a program."""
     before, after = rng.choice(((0, 0), (0, 1), (1, 0), (1, 1)))
     path = folder / f"{number}.pt"
     register = "atexit.register(save)"
@@ -90,48 +126,93 @@ def program(rng: random.Random, folder: Path, number: int) -> tuple[str, str, in
     pause = rng.choice((0, rng.random() / 2))
     lines = [*(f"repeat({THREADS[t]})" for t in threads), FLIGHT[flight], f"time.sleep({pause})", ENDS[end][0]]
     about = f"{flight}, threads: {threads}, handlers: {before + after}, after {pause:.3f} s: {end}, {devices}"
-    return about, text + "\n".join(lines), ENDS[end][1], devices, path if before or after else None
+    text += "\n".join(lines)
+    return Program(about, text, ENDS[end][1], devices, path if before or after else None)
 
 
-def harm(text: str, status: int, devices: dict[str, str], path: Path | None, number: int) -> str:
+class Forks:
+    """A process that forks others."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c", FORKS],
+            **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1},
+        )
+
+    def run(self, one: Program) -> tuple[int | None, str]:
+        """Run a program in a fork; return its exit status, None if it does not end, and what it prints."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        print(json.dumps([one.text, one.devices, str(self._log)]), file=self._process.stdin)
+        pid = int(self._process.stdout.readline())
+        ended = threading.Event()
+        late: list[int] = []
+
+        def bound() -> None:
+            if not ended.wait(LIMIT):
+                late.append(pid)
+                os.kill(pid, signal.SIGKILL)
+
+        threading.Thread(target=bound, daemon=True).start()
+        status = int(self._process.stdout.readline())
+        ended.set()
+        return None if late else status, self._log.read_text(errors="replace")
+
+    def close(self) -> None:
+        """End the process."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(60)
+
+
+def harm(one: Program, number: int, forks: Forks) -> str:
     """Run a program; return what is wrong with its end, "" if nothing is."""
-    env = {**os.environ, **devices}
-    try:
-        done = subprocess.run([sys.executable, "-c", text], env=env, capture_output=True, text=True, timeout=LIMIT)
-    except subprocess.TimeoutExpired:
-        return f"did not end in {LIMIT:.0f} s"
-    if done.returncode != status:
-        return f"exit status {done.returncode}, not {status}: {done.stderr[-2000:]}"
-    if path is None:
+    status, text = forks.run(one)
+    if status is None:
+        return f"did not end in {LIMIT:.0f} s: {text[-2000:]}"
+    if status != one.status:
+        return f"exit status {status}, not {one.status}: {text[-2000:]}"
+    if one.path is None:
         return ""
-    if not path.exists():
-        return f"the handler of atexit saved nothing: {done.stderr[-2000:]}"
-    x = torch.load(path)["x"]
-    path.unlink()
+    if not one.path.exists():
+        return f"the handler of atexit saved nothing: {text[-2000:]}"
+    x = torch.load(one.path)["x"]
+    one.path.unlink()
     return "" if torch.equal(x.cpu(), torch.arange(4.0) + number) else f"the handler of atexit saved {x}"
 
 
-def run(seed: int, seconds: float) -> Counts:
+def run(seed: int, seconds: float, most: int) -> Counts:
     """End processes until the time is over."""
     rng = random.Random(seed)
     counts = Counts()
     end = time.monotonic() + seconds
-    workers = 2 * (os.cpu_count() or 1)
-    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(workers) as pool:
+    workers = min(os.cpu_count() or 1, most)
+    with (
+        tempfile.TemporaryDirectory(prefix="torture-") as folder,
+        concurrent.futures.ThreadPoolExecutor(workers) as pool,
+    ):
+        free: queue.SimpleQueue[Forks] = queue.SimpleQueue()
+        for i in range(workers):
+            free.put(Forks(Path(folder) / f"log-{i}"))
 
-        def trial(number: int, made: tuple[str, str, int, dict[str, str], Path | None]) -> str:
-            about, *rest = made
-            found = harm(*rest, number)
-            return found and f"seed {seed}, process {number}, {about}: {found}"
+        def trial(number: int, one: Program) -> tuple[str, str]:
+            forks = free.get()
+            try:
+                found = harm(one, number, forks)
+            finally:
+                free.put(forks)
+            return found and f"seed {seed}, process {number}, {one.about}: {found}", one.about.partition(",")[0]
 
-        running: set[concurrent.futures.Future[str]] = set()
-        while running or time.monotonic() < end:
-            while len(running) < workers and time.monotonic() < end:
+        running: set[concurrent.futures.Future[tuple[str, str]]] = set()
+        while running or (counts.tries < most and (time.monotonic() < end or not counts.tries)):
+            while len(running) < workers and counts.tries < most and (time.monotonic() < end or not counts.tries):
                 running.add(pool.submit(trial, counts.tries, program(rng, Path(folder), counts.tries)))
                 counts.tries += 1
             done, running = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
             for future in done:
-                counts.judge(future.result())
+                counts.judge(*future.result())
+        for _ in range(workers):
+            free.get().close()
     return counts
 
 

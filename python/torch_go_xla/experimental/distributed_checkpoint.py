@@ -286,12 +286,12 @@ class CheckpointManager:
             raise
         whole_file.flush(os.fspath(self.base_path))
         try:
-            if old.exists():
-                _remove(old)
+            _remove(old)
             steps = self._by_age()
             for number in list(steps)[: len(steps) - self.max_to_keep] if self.max_to_keep else []:
                 old = self._name_of_old(number)
-                steps[number].rename(old)
+                with contextlib.suppress(FileNotFoundError):  # a signal handler's save has removed it
+                    steps[number].rename(old)
                 _remove(old)
         except OSError as e:
             warnings.warn(f"step {step} is saved, but an old checkpoint cannot be removed: {e}", stacklevel=2)
@@ -327,10 +327,14 @@ class CheckpointManager:
         load(state_dict, storage_reader=reader, planner=SPMDLoadPlanner(), process_group=self.process_group)
 
     def join(self) -> None:
-        """Wait until all that `save_async` was given is written; then raise the first error of that."""
-        pending, self._pending = self._pending, []
+        """Wait until all that `save_async` was given is written; then raise the first error of that.
+
+        After an interrupt the writing goes on, and another call waits for it.
+        """
+        pending = list(self._pending)
         for saving in pending:
             self._wait_for(saving)
+        self._pending = [saving for saving in self._pending if saving not in pending]
         for saving in pending:
             saving.result()
 
@@ -363,10 +367,15 @@ def _time_of(mark: Path, step: int) -> float | None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a checkpoint, the mark first."""
-    (folder / _MARK).unlink(missing_ok=True)
-    whole_file.flush(os.fspath(folder))
-    shutil.rmtree(folder)
+    """Remove a checkpoint, the mark first; nothing happens if there is none.
+
+    The save of a signal handler removes the same one if it comes in the midst of this.
+    """
+    while folder.exists():
+        with contextlib.suppress(FileNotFoundError):
+            (folder / _MARK).unlink(missing_ok=True)
+            whole_file.flush(os.fspath(folder))
+            shutil.rmtree(folder)
 
 
 # ---- saves in the background ----
