@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -109,6 +110,9 @@ def _kinds() -> Iterator[Kind]:
     yield Kind("CheckpointManager.save_async", in_background, newest)
 
 
+# The names that docs/saving.md gives to what is saved, and to what a save that is killed leaves beside it.
+NAMES = re.compile(r"a\.pt|a\.pt\.tensors|a\.safetensors|\d+|\.(a\.pt|a\.safetensors|\d+)\.[0-9a-f]{12}\.(part|old)")
+
 # What can happen at a call, with the errno.
 FAULTS = {
     "disk full": (FAIL_FROM, errno.ENOSPC),
@@ -161,6 +165,8 @@ class Torture:
             harm = f"the interrupt has become {error!r}"
         if not harm and fault == "handler saves" and error is not None:
             harm = f"the save of the handler has become {error!r}"
+        if not harm and (strange := [name for name in os.listdir(folder) if not NAMES.fullmatch(name)]):
+            harm = f"leaves {strange}, which docs/saving.md does not name"
         kind.save(folder, found + 1)
         if not harm and (again := kind.load(folder)) != found + 1:
             harm = f"the next save leaves version {again}, not {found + 1}"
