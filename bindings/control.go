@@ -74,11 +74,14 @@ func Throttle(device, n, ms int64) (bool, error) {
 	return result(engine.Default.Throttle(int(device), int(n), milliseconds(ms)))
 }
 
-// Wait waits until a device has done everything.
+// Submitted is the number of programs that a device was ever given.
 //
 //control:open
-func Wait(device, ms int64) (bool, error) {
-	return result(engine.Default.Wait(int(device), milliseconds(ms)))
+func Submitted(device int64) (int64, error) { return result(engine.Default.Submitted(int(device))) }
+
+// WaitFor waits until a device has run its first programs, as many as Submitted said.
+func WaitFor(device, programs, ms int64) (bool, error) {
+	return result(engine.Default.Wait(int(device), programs, milliseconds(ms)))
 }
 
 // Capture makes the recorded computation repeatable. It returns its number, 0 if it cannot be, and what tells two

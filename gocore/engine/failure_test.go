@@ -173,7 +173,7 @@ func TestAFaultThatPassesLosesNothing(t *testing.T) {
 		if metrics.C("UnreportedPluginError").Value() != before+1 {
 			t.Errorf("%s: the fault is not counted", fault)
 		}
-		if _, err := e.Wait(0, time.Minute); err != nil {
+		if _, err := e.Wait(0, submitted(t, e), time.Minute); err != nil {
 			t.Error(err)
 		}
 	}

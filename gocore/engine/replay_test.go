@@ -27,7 +27,7 @@ func replayedStep(t testing.TB) func() {
 	if err := e.Sync(0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Wait(0, time.Minute); err != nil {
+	if _, err := e.Wait(0, submitted(t, e), time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	return func() {

@@ -88,14 +88,24 @@ func (sp *steps) SyncSome(handles []int64) error {
 	return sp.report(first)
 }
 
-// Wait waits until a device has done everything, or until the timeout; done is false if it expired.
-func (sp *steps) Wait(dev int, timeout time.Duration) (done bool, err error) {
+// Submitted is the number of programs that a device was ever given.
+func (sp *steps) Submitted(dev int) (int64, error) {
+	d, err := sp.device(dev)
+	if err != nil {
+		return 0, err
+	}
+	return d.Submitted(), nil
+}
+
+// Wait waits until a device has run its first programs, as many as Submitted said, or until the timeout; done is
+// false if it expired.
+func (sp *steps) Wait(dev int, programs int64, timeout time.Duration) (done bool, err error) {
 	d, err := sp.device(dev)
 	if err != nil {
 		return false, err
 	}
 	span := profile.Begin()
-	done, err = d.Wait(timeout)
+	done, err = d.Wait(programs, timeout)
 	span.Waited()
 	switch {
 	case err != nil:

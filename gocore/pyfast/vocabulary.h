@@ -2,7 +2,7 @@
 #ifndef TGX_VOCABULARY_H
 #define TGX_VOCABULARY_H
 
-#define TGX_VOCABULARY "3dfa9f056cfc56b8"
+#define TGX_VOCABULARY "a39cf119ecf3b667"
 
 /* Kind says what an encoded argument is. */
 enum {

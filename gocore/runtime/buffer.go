@@ -260,7 +260,7 @@ func (b *Buffer) AwaitFor(timeout time.Duration) (bool, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	if b.state.Load() == bufPending && (timeout == 0 || !b.Dev.WaitQueue(0, timeout)) {
+	if b.state.Load() == bufPending && (timeout == 0 || !b.Dev.waitUntil(b.Ready, timeout)) {
 		return false, nil
 	}
 	if err := b.Await(); err != nil {

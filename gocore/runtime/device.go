@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
@@ -34,9 +35,13 @@ type Device struct {
 	queue   []*Launch
 	working bool
 
-	run  sync.Mutex             // held while a launch runs, so that they run in order
-	ring [inFlight][]pjrt.Event // of each execution, one event a device
-	next int
+	submitted int64        // launches ever queued; guarded by mu
+	started   atomic.Int64 // launches that have left the queue; written under mu
+
+	run     sync.Mutex             // held while a launch runs, so that they run in order
+	ring    [inFlight][]pjrt.Event // of each execution, one event a device
+	numbers [inFlight]int64        // of each execution, the launch that it belongs to
+	next    int
 }
 
 func newDevice(c *Client, index int, devs []*pjrt.Device, spmd bool) *Device {
@@ -144,21 +149,32 @@ func (d *Device) Replicas() []int { return d.peers }
 // String is torch's name of the device.
 func (d *Device) String() string { return fmt.Sprintf("xla:%d", d.Index) }
 
-// Wait waits until the launches of the device that were submitted have finished, or until the timeout
-// (0: none); done is false if it expired.
-func (d *Device) Wait(timeout time.Duration) (done bool, err error) {
+// Submitted is the number of launches that the device was ever given.
+func (d *Device) Submitted() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.submitted
+}
+
+// Wait waits until the first launches of the device, as many as Submitted said, have finished, or until the
+// timeout (0: none); done is false if it expired. Launches that come later are not waited for: threads that
+// always have another one would keep the caller here.
+func (d *Device) Wait(launches int64, timeout time.Duration) (done bool, err error) {
 	ctx := context.Background()
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	if !d.WaitQueue(0, timeout) {
+	if !d.waitUntil(func() bool { return d.started.Load() >= launches }, timeout) {
 		return false, nil
 	}
 	d.run.Lock()
 	defer d.run.Unlock()
 	for range inFlight {
+		if d.numbers[d.next] > launches {
+			break
+		}
 		done, failure := d.retireWithin(ctx, d.next)
 		err = errors.Join(err, failure)
 		if !done {
@@ -172,10 +188,16 @@ func (d *Device) Wait(timeout time.Duration) (done bool, err error) {
 // WaitQueue waits until at most n launches wait for their turn, or until the timeout (0: none); it
 // reports whether that is so.
 func (d *Device) WaitQueue(n int, timeout time.Duration) bool {
+	return d.waitUntil(func() bool { return len(d.queue) <= n }, timeout)
+}
+
+// waitUntil waits until something holds that changes as a launch leaves the queue, or until the timeout
+// (0: none); it reports whether that holds. It is asked with mu held.
+func (d *Device) waitUntil(holds func() bool, timeout time.Duration) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	expired := false
-	if timeout > 0 && len(d.queue) > n {
+	if timeout > 0 && !holds() {
 		t := time.AfterFunc(timeout, func() {
 			d.mu.Lock()
 			expired = true
@@ -184,10 +206,10 @@ func (d *Device) WaitQueue(n int, timeout time.Duration) bool {
 		})
 		defer t.Stop()
 	}
-	for len(d.queue) > n && !expired {
+	for !holds() && !expired {
 		d.idle.Wait()
 	}
-	return len(d.queue) <= n
+	return holds()
 }
 
 // retire waits for the oldest execution in flight. The caller holds run.

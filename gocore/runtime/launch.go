@@ -236,6 +236,7 @@ func (l *Launch) NewOuts(d *Device, shapes []*shape.Shape, shardings []*sharding
 func (d *Device) Enqueue(l *Launch) {
 	d.mu.Lock()
 	d.queue = append(d.queue, l)
+	d.submitted++
 	d.mu.Unlock()
 }
 
@@ -293,6 +294,7 @@ func (d *Device) step() {
 	if d.queue = d.queue[1:]; len(d.queue) == 0 {
 		d.queue = nil
 	}
+	d.started.Add(1)
 	d.idle.Broadcast()
 }
 
@@ -386,7 +388,9 @@ func (d *Device) start(l *Launch, x *Executable) error {
 	}
 	defer x.done(call)
 	span := profile.Begin().Of(l.Recorded)
-	if err := call.Execute(x.raw, l.shared(), x.outs, d.ring[(d.next+inFlight-1)%inFlight]); err != nil {
+	place := (d.next + inFlight - 1) % inFlight
+	d.numbers[place] = d.started.Load() + 1
+	if err := call.Execute(x.raw, l.shared(), x.outs, d.ring[place]); err != nil {
 		return d.explain(err, "running a program on %s", d)
 	}
 	span.End(profile.Launch, int64(len(x.raw)))

@@ -41,7 +41,7 @@ func open(t *testing.T, opts map[string]any) *fixture {
 	t.Cleanup(func() {
 		control.Disarm()
 		for _, d := range client.Devices {
-			if _, err := d.Wait(0); err != nil {
+			if _, err := d.Wait(d.Submitted(), 0); err != nil {
 				t.Log("left over:", err)
 			}
 		}
@@ -320,6 +320,30 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+func TestWaitsDoNotReachForLaterLaunches(t *testing.T) {
+	f := open(t, nil)
+	x := f.run(f.double(0), []int32{0}, f.array(1, 1))
+	launches := f.Submitted()
+	later := f.double(0)
+	later.gate = make(chan struct{})
+	y := f.run(later, []int32{0}, f.array(1, 1))
+	if done, err := f.Wait(launches, 10*time.Second); !done || err != nil {
+		t.Errorf("waiting for the first of two launches: %v, %v", done, err)
+	}
+	if done, err := x.AwaitFor(10 * time.Second); !done || err != nil {
+		t.Errorf("waiting for the result of the first of two launches: %v, %v", done, err)
+	}
+	if done, err := f.Wait(f.Submitted(), time.Millisecond); done || err != nil {
+		t.Errorf("waiting for both launches: %v, %v", done, err)
+	}
+	close(later.gate)
+	if done, err := f.Wait(f.Submitted(), 0); !done || err != nil {
+		t.Errorf("waiting for both launches: %v, %v", done, err)
+	}
+	x.Release()
+	y.Release()
+}
+
 func TestLaunchesRunInOrder(t *testing.T) {
 	f := open(t, map[string]any{"delay_us": int64(200)})
 	slow := f.double(0)
@@ -336,7 +360,7 @@ func TestLaunchesRunInOrder(t *testing.T) {
 		t.Error("the queue is said to be empty")
 	}
 	close(slow.gate)
-	if done, err := f.Wait(0); !done || err != nil {
+	if done, err := f.Wait(f.Submitted(), 0); !done || err != nil {
 		t.Errorf("waiting: %v, %v", done, err)
 	}
 	f.want(x, 1024, 1024)

@@ -3,4 +3,4 @@
 package wire
 
 // Hash names the state of the vocabulary.
-const Hash = "3dfa9f056cfc56b8"
+const Hash = "a39cf119ecf3b667"

@@ -375,6 +375,11 @@ class Control:
         """End the recording and return it in the Trace Event Format, "" if none runs."""
         return str(self.call(self._go.bindings_StopProfile))
 
+    def submitted(self, device: int) -> int:
+        """I the number of programs that a device was ever given."""
+        self.open()
+        return int(self.call(self._go.bindings_Submitted, device))
+
     def sync_some(self, handles: Sequence[int]) -> None:
         """Compute some storages, and leave the others pending."""
         handles_ = _words(handles)
@@ -410,10 +415,9 @@ class Control:
         """Name the state of what the library and the Python package must agree on; see package wire."""
         return str(self.call(self._go.bindings_Vocabulary))
 
-    def wait(self, device: int) -> None:
-        """Wait until a device has done everything."""
-        self.open()
-        while not self.call(self._go.bindings_Wait, device, SLICE):
+    def wait_for(self, device: int, programs: int) -> None:
+        """Wait until a device has run its first programs, as many as submitted said."""
+        while not self.call(self._go.bindings_WaitFor, device, programs, SLICE):
             pass
 
     def watch(self) -> None:

@@ -178,6 +178,10 @@ class NativeCore(Control):
 
     # ---- steps ----
 
+    def wait(self, device: int) -> None:
+        """Wait until a device has run what it was given until now; other threads may go on."""
+        self.wait_for(device, self.submitted(device))
+
     def sync(self, device: int, mark: bool = False) -> None:
         """Compute what is recorded for a device; returns when it is on its way."""
         self.open()

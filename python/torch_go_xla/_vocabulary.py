@@ -6,7 +6,7 @@ Generated from gocore/wire, gocore/dtype and gocore/errs by `go generate ./gocor
 from __future__ import annotations
 
 # State of the vocabulary; the library must have the same.
-HASH = "3dfa9f056cfc56b8"
+HASH = "a39cf119ecf3b667"
 
 # Disposition is what becomes of a result.
 NEW = 0
