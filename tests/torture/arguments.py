@@ -169,9 +169,13 @@ def call(k: int, picker: Picker, ops: list[Any], public: list[Callable[..., Any]
         name = f"{f.__module__}.{f.__qualname__}"
 
     def brief(x: Any) -> str:
-        return f"{x.device.type}:{x.dtype}{list(x.shape)}"[:60] if isinstance(x, torch.Tensor) else f"{x!r:.60}"
+        if isinstance(x, torch.Tensor):
+            return f"{x.device.type}:{x.dtype}{list(x.shape)}"[:60]
+        if isinstance(x, list):
+            return f"[{', '.join(map(brief, x))}]"[:200]
+        return f"{ {k: brief(v) for k, v in x.items()} }" if isinstance(x, dict) else f"{x!r:.60}"
 
-    shown = [f"[{', '.join(map(brief, v))}]" if isinstance(v, list) else brief(v) for v in args]
+    shown = map(brief, args)
     yield f"{name}({', '.join(shown)}, { ({k: brief(v) for k, v in kwargs.items()}) })", kind
     out = f(*args, **kwargs)
     for x in out if isinstance(out, tuple | list) else [out]:

@@ -17,8 +17,11 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
+
+import torch
 
 from . import ROOT, Counts, main
 
@@ -30,13 +33,12 @@ class Machine:
     """Calls of the package, on one state: ``w`` is all n, for an n that only grows by whole calls."""
 
     def __init__(self, folder: Path, spmd: bool) -> None:
-        import torch
         from torch.distributed.device_mesh import init_device_mesh
 
         import torch_go_xla
         import torch_go_xla.core.xla_model as xm
 
-        self.torch, self.package, self.xm = torch, torch_go_xla, xm
+        self.package, self.xm = torch_go_xla, xm
         self.path = folder / "state.pt"
         self.x = torch.arange(64.0, device="xla").reshape(8, 8) / 64
         self.w = torch.zeros(64, 64, device="xla")
@@ -59,7 +61,7 @@ class Machine:
 
     def calls(self) -> dict[str, Callable[[], object]]:
         """Return what is interrupted."""
-        torch, package = self.torch, self.package
+        package = self.package
         found: dict[str, Callable[[], object]] = {
             "sync": lambda: (self.write(), package.sync()),
             "sync and wait": lambda: (self.write(), package.sync(wait=True)),
@@ -97,7 +99,7 @@ class Machine:
         from torch_go_xla.experimental.scan import scan
         from torch_go_xla.utils import safetensors, serialization
 
-        torch, folder, state = self.torch, self.path.parent, {"w": self.w}
+        folder, state = self.path.parent, {"w": self.w}
         manager = CheckpointManager(folder / "steps", 1, max_to_keep=1, chkpt_on_preemption=False)
         carry = lambda c, x: (c + x.sum(), c * x.sum())  # noqa: E731
         return {
@@ -126,18 +128,17 @@ class Machine:
 
         folder = self.path.parent / "bundle"
         shutil.rmtree(folder, ignore_errors=True)
-        model = self.torch.nn.Linear(8, 8)
-        save_torch_model_as_stablehlo(model, (self.torch.ones(2, 8),), folder)
+        model = torch.nn.Linear(8, 8)
+        save_torch_model_as_stablehlo(model, (torch.ones(2, 8),), folder)
 
     def train(self) -> None:
         """Take a step of a model."""
-        layer = self.torch.nn.Linear(8, self.k % 5 + 1).to("xla")
+        layer = torch.nn.Linear(8, self.k % 5 + 1).to("xla")
         layer(self.x).sum().backward()
         self.package.sync()
 
     def harm(self) -> str:
         """Return what is wrong afterwards, "" if nothing is."""
-        torch = self.torch
         w = self.w.cpu()
         if not ((w == w[0, 0]).all() and w[0, 0].item() in (self.n, self.n + 1)):
             return f"the state is {w.unique().tolist()}, not {self.n} or {self.n + 1}"
@@ -151,6 +152,20 @@ class Machine:
         if not torch.allclose(self.step(self.x).cpu(), (host @ host).sin().sum(), atol=1e-3):
             return "the next replay gives wrong values"
         return ""
+
+
+def grad_mode(interrupt: KeyboardInterrupt) -> str:
+    """Return what is wrong with the grad mode after an interrupt, and put it right.
+
+    An interrupt within ``torch.no_grad().__enter__`` leaves it off, which is torch's.
+    """
+    if torch.is_grad_enabled():
+        return ""
+    torch.set_grad_enabled(True)
+    frames = traceback.extract_tb(interrupt.__traceback__)
+    if any(frame.filename.endswith(("grad_mode.py", "_contextlib.py")) for frame in frames):
+        return ""
+    return f"the grad mode stays off: {[f'{f.filename}:{f.lineno}' for f in frames[-6:]]}"
 
 
 def child(seed: int, seconds: float, most: int, spmd: bool) -> Counts:
@@ -198,8 +213,9 @@ def child(seed: int, seconds: float, most: int, spmd: bool) -> Counts:
                 calls[name]()
                 armed = False
                 took[name] = max(0.5 * took[name], time.monotonic() - began)
-            except KeyboardInterrupt:
+            except KeyboardInterrupt as e:
                 interrupted = True
+                error = grad_mode(e)
             except Exception as e:
                 armed = False
                 error = f"raises {e!r}"
