@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -75,6 +76,8 @@ def main(run: Callable[[int, float, int], Counts]) -> NoReturn:
     p.add_argument("--minutes", type=float, default=5)
     p.add_argument("--tries", type=int, default=UNBOUNDED, help="end after so many, about")
     a = p.parse_args()
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as in the background of a shell; children inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     counts = run(a.seed, 60 * a.minutes, a.tries)
     for harm in counts.lost:
         print(f"lost: {harm}", file=sys.stderr)
