@@ -238,10 +238,11 @@ def torture(folder: Path, seconds: float, seed: int, most: int) -> Counts:
     With a bound on the tries it takes one call of each kind and fault in turn.
     """
     warnings.simplefilter("ignore")
-    chance, end = random.Random(seed), time.monotonic() + seconds
+    chance = random.Random(seed)
     work = Torture(folder)
     try:
         calls = [(kind, range(1, work.calls_of(kind) + 1)) for kind in _kinds()]
+        end = time.monotonic() + seconds
         print("calls:", ", ".join(f"{kind.name} {len(numbers)}" for kind, numbers in calls))
         while True:
             numbers_of = lambda numbers: numbers if most == UNBOUNDED else [chance.choice(numbers)]  # noqa: E731
