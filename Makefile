@@ -37,7 +37,7 @@ DEPENDS := pyproject.toml setup.py pjrt/xlacpu/pyproject.toml
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all check conformance models build install wheels try-wheels release lint clients plugins race seams asan cgocheck golden fuzz crash metamorphic threads torture bench bench-quick bench-save soak clean distclean upstream-aliases upstream-spmd upstream-jobs upstream-examples dtensor-ops
+.PHONY: help demo test test-all check conformance models build install wheels try-wheels release lint clients plugins race seams asan cgocheck golden fuzz crash metamorphic threads torture bench bench-quick op-speed bench-save soak clean distclean upstream-aliases upstream-spmd upstream-jobs upstream-examples dtensor-ops
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -161,6 +161,10 @@ bench: $(VENV)/.installed-examples build ## all benchmarks, beside the peers, wh
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 	$(PY) -m benchmarks.peers
 	$(PY) -m benchmarks
+
+op-speed: $(VENV)/.installed-test build ## ops beside eager torch and JAX, sorted by ratio; writes docs/op_speed.md
+	$(PY) -m benchmarks.peers jax
+	$(PY) -m benchmarks.op_speed --write
 
 bench-quick: $(VENV)/.installed-examples build ## the benchmarks in a few minutes, with more noise
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime 20ms ./...

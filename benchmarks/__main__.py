@@ -6,79 +6,25 @@ The peers are those that ``python -m benchmarks.peers`` has installed; one that 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 from . import report, subjects
 from .cases import SPECS, Spec
+from .clients import ROOT, Client, environment, limit_cores, started
 
-_ROOT = Path(__file__).resolve().parents[1]
 _RESULTS = Path(__file__).parent / "results"
-_THREADS = 2
-
-
-def _environment(name: str, cache: str | None = None) -> dict[str, str]:
-    """Return the variables of a subject's process; ``cache`` is a folder for compiled programs."""
-    threads = {"OMP_NUM_THREADS": str(_THREADS), "MKL_NUM_THREADS": str(_THREADS), "TF_CPP_MIN_LOG_LEVEL": "3"}
-    module = subjects.load(name)
-    kept = {module.CACHE: cache} if cache and hasattr(module, "CACHE") else {}
-    return {"PJRT_DEVICE": "CPU", **os.environ, **threads, **getattr(module, "ENVIRONMENT", {}), **kept}
-
-
-class Client:
-    """A subject in its own process. RuntimeError is what the subject could not do."""
-
-    def __init__(self, name: str, python: str, cache: str | None = None) -> None:
-        self.name = name
-        self._process = subprocess.Popen(
-            [python, "-m", "benchmarks.worker", name],
-            cwd=_ROOT, env=_environment(name, cache), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
-
-    def ask(self, **request: Any) -> Any:
-        """Send a request and return the answer."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        try:
-            self._process.stdin.write(json.dumps(request) + "\n")
-            self._process.stdin.flush()
-            line = self._process.stdout.readline()
-        except BrokenPipeError:
-            line = ""
-        if not line:
-            raise RuntimeError(f"the process of {self.name} ended with {self._process.wait()}")
-        answer = json.loads(line)
-        if "error" in answer:
-            raise RuntimeError(answer["error"])
-        return answer["ok"]
-
-    def close(self) -> None:
-        """End the process."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
-
-
-@contextmanager
-def _client(name: str, python: str, cache: str | None = None) -> Iterator[Client]:
-    client = Client(name, python, cache)
-    try:
-        yield client
-    finally:
-        client.close()
 
 
 def _import(name: str, python: str) -> float:
     """Return the time that a new process takes to import a subject's package."""
     start = time.perf_counter()
-    subprocess.run([python, "-c", subjects.load(name).IMPORT], cwd=_ROOT, env=_environment(name), check=True)
+    subprocess.run([python, "-c", subjects.load(name).IMPORT], cwd=ROOT, env=environment(name), check=True)
     return time.perf_counter() - start
 
 
@@ -86,7 +32,7 @@ def _once(case: str, name: str, python: str, quick: bool, cache: str | None) -> 
     """Return a sample from a new process."""
     if case == "import":
         return _import(name, python)
-    with _client(name, python, cache) as client:
+    with started(name, python, cache) as client:
         client.ask(open=case, quick=quick)
         return float(client.ask(sample=True))
 
@@ -166,7 +112,7 @@ def main() -> None:
     """Measure, print and write."""
     options = _parse()
     pythons = _pythons(options.subjects)
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:_THREADS])  # the subjects inherit it
+    limit_cores()
 
     names = list(pythons)
     runs = report.read(options.results, options.quick) if options.only else {}
@@ -179,7 +125,7 @@ def main() -> None:
                 times = _fresh(case, spec, taking, options.quick)
             else:
                 for name in taking.keys() - clients.keys():
-                    clients[name] = stack.enter_context(_client(name, pythons[name]))
+                    clients[name] = stack.enter_context(started(name, pythons[name]))
                 times = _interleaved(case, spec, [clients[name] for name in taking], options.quick)
             runs[case] = report.run(times, os.getloadavg()[0])
             print(report.row(case, report.figures({case: times})[case], names, options.quick), flush=True)

@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from . import cases, subjects
+from . import cases, op_cases, subjects
 
 
 class Worker:
@@ -30,9 +30,10 @@ class Worker:
     def answer(self, request: dict[str, Any]) -> Any:
         """Do what a request asks for; KeyError for a case that the subject lacks."""
         if "open" in request:
-            known = {**cases.CASES, **getattr(self.module, "OWN", {})}
+            known = {**cases.CASES, **getattr(self.module, "OPS", op_cases.BY_TORCH), **getattr(self.module, "OWN", {})}
             self._sample = known[request["open"]](self.subject, request["quick"])
-            self._own = cases.SPECS[request["open"]].unit == "MB"
+            spec = cases.SPECS.get(request["open"])
+            self._own = spec is not None and spec.unit == "MB"
             return True
         if "sample" in request:
             assert self._sample is not None, "no case is open"

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
+import torch
 
-from benchmarks import cases, peers, report, subjects
+from benchmarks import cases, op_cases, op_speed, peers, report, subjects
 
 
 def test_ratios_are_of_medians_and_of_bests() -> None:
@@ -22,8 +23,8 @@ def test_a_subject_may_be_missing() -> None:
     """Without the reference there is no ratio; without samples there is no figure."""
     assert report.figures({"trace-add": {"torch": [], "torch_go_xla": [1e-6]}})["trace-add"].keys() == {"torch_go_xla"}
     assert report.figures({"trace-add": {"torch_go_xla": [1e-6]}})["trace-add"]["torch_go_xla"]["ratio"] is None
-    for torch, ours in ((0.0, 1e6), (-1e5, 1e6), (1e6, -1e5)):  # a growth that is none
-        figures = report.figures({"save-memory": {"torch": [torch], "torch_go_xla": [ours]}})
+    for theirs, ours in ((0.0, 1e6), (-1e5, 1e6), (1e6, -1e5)):  # a growth that is none
+        figures = report.figures({"save-memory": {"torch": [theirs], "torch_go_xla": [ours]}})
         assert figures["save-memory"]["torch_go_xla"]["ratio"] is None
 
 
@@ -78,3 +79,42 @@ def test_subjects_say_what_they_do(name: str) -> None:
         if subjects.takes(name, case):
             assert case == "import" or case in own or case in cases.CASES
     assert set(own) | set(getattr(module, "CASES", ())) <= set(cases.SPECS)
+
+
+def test_ops_are_sorted_by_their_ratio_to_the_best_peer() -> None:
+    """An op that a peer lacks is compared with the others; one that we cannot do has no row."""
+    rows = {
+        "fast": {"torch": 2e-3, "jax": 4e-3, "torch_go_xla": 1e-3},
+        "slow": {"torch": 4e-3, "jax": 1e-3, "torch_go_xla": 2e-3},
+        "alone": {"torch": 1e-3, "torch_go_xla": 1e-3},
+        "absent": {"torch": 1e-3},
+    }
+    text = op_speed.page(rows)
+    assert "3 pairs, 2 of them at or ahead of the best peer, 0 behind by more than 2 ×; geometric mean 1.00 ×" in text
+    assert [line.split(" | ")[0] for line in text.splitlines()[4:]] == ["| slow", "| alone", "| fast"]
+    assert "| alone | 1.000 |  | 1.000 | 1.00 |" in text
+
+
+SIZED_BY_VALUES = ("unique", "bincount", "nonzero", "masked_select")
+
+
+def test_every_op_is_one_of_torch() -> None:
+    """Each case runs on operands without values, unless the result's size depends on these."""
+    for key, case in op_cases.OPS.items():
+        if case.name in SIZED_BY_VALUES:
+            continue
+        args = [
+            torch.empty(s, dtype=getattr(torch, case.dtype), device="meta").requires_grad_(case.grads)
+            for s in case.shapes
+        ]
+        out = case.op(torch, *args)
+        if case.grads:
+            assert all(g is not None for g in torch.autograd.grad(out.sum(), args)), key
+
+
+def test_operands_of_an_op_are_repeatable() -> None:
+    case = op_cases.OpCase("cholesky", ((8, 8),), lambda t, x: t.linalg.cholesky(x), spd=True)
+    first, again = op_cases.operands(case), op_cases.operands(case)
+    assert (first[0] == again[0]).all() and first[0].dtype == "float32"
+    torch.linalg.cholesky(torch.from_numpy(first[0]))
+    assert op_cases.operands(op_cases.OpCase("sort", ((9,),), torch.sort, "int64"))[0].dtype == "int64"

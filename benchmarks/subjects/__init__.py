@@ -7,6 +7,7 @@ A peer is a file here; importing it needs nothing of the peer's. What it may say
   ``VERSIONS``: the versions of Python that have them, the best first.
 * ``CASES``: the names of the cases that it takes part in, instead of all.
 * ``OWN``: its own functions for some cases, by name.
+* ``OPS``: its own cases of `benchmarks.op_speed`, by name, instead of torch's.
 * ``ENVIRONMENT``: variables of its process.
 * ``CACHE``: the variable that names the folder where it keeps compiled programs.
 """

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..cases import Case, Sample, trained_by
+from ..op_cases import BY_JAX
 from . import Subject
 
 VERSIONS = ("3.12", "3.13")
@@ -137,3 +138,4 @@ OWN: dict[str, Case] = {
     "to-host": _to_host,
 }
 CASES = tuple(OWN)
+OPS = BY_JAX
