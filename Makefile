@@ -80,7 +80,7 @@ try-wheels: ## install the wheels in dist/ without a compiler and train, for eac
 release: $(VENV)/.installed-dev ## check version, changelog, metadata and licences of dist/, write the SBOM; uploads nothing
 	$(PY) -m build_support release
 
-lint: $(VENV)/.installed-dev build ## formatting, vet, staticcheck, ruff, mypy
+lint: $(VENV)/.installed-dev build ## formatting, vet, staticcheck, ruff, mypy, the English of the pages
 	@files=$$(git ls-files -co --exclude-standard '*.go') && \
 	 out=$$(PATH="$$($(PY) -m build_support go-path):$$PATH" gofmt -l $$files) && \
 	 { test -z "$$out" || { echo "not formatted by gofmt:"; echo "$$out"; exit 1; }; }
@@ -91,6 +91,7 @@ lint: $(VENV)/.installed-dev build ## formatting, vet, staticcheck, ruff, mypy
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(PY) -m build_support prose
 
 clients: $(VENV)/.installed-test build $(CLIENTS)/.installed ## others' clients on the CPU plugin: JAX against jaxlib's own CPU, and pypjrt
 	XLACPU_JAX_PYTHON="$$(echo $(abspath $(CLIENTS))/*/bin/python | tr ' ' :)" $(PY) -m pytest -rs pjrt/xlacpu/tests/test_pypjrt.py pjrt/xlacpu/tests/test_jax.py
@@ -110,7 +111,7 @@ asan: $(VENV)/.tools ## the packages that call C, under the address sanitizer
 cgocheck: $(VENV)/.tools ## the packages that call C, with every pointer that crosses checked
 	GOEXPERIMENT=cgocheck2 $(GO) test $(CGO_PACKAGES)
 
-golden: build ## write the golden files anew; read the difference before committing it
+golden: build ## rewrite the golden files; read the difference before committing it
 	@packages=$$(grep -rl --include='*_test.go' 'flag.Bool("rewrite"' bindings gocore pjrt | xargs -n1 dirname | sort -u) && \
 	 for package in $$packages; do $(GOTEST) ./$$package -rewrite || exit 1; done
 
