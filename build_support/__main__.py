@@ -20,7 +20,7 @@ def main(arguments: list[str]) -> None:
     wheels        build and audit the wheels, into dist/
     try-wheels    install the wheels and train, for each Python, or those whose versions follow
     release       check that dist/ can be released, and write its bills of materials
-    prose         check the English of the Markdown pages, or of those whose names follow
+    prose         check the English of the Markdown pages and public docstrings, or of files whose names follow
     """
     match arguments:
         case ["build"]:

@@ -42,6 +42,7 @@ def test_every_word_rule_has_a_case():
         (f"* {LONG}", f"* {SHORT}\n* {SHORT}"),
         (f"{SHORT}, more.", f"{SHORT}; more. {SHORT}. `code` is more."),
         (f"`a`, {SHORT}", f"`a span of code` {SHORT[5:]}"),
+        (f"``a``, {SHORT}", f"``a `span` of code`` {SHORT[5:]}"),
         (f"[a link](page.md), {SHORT}", f"[link](page.md), {SHORT[5:]}"),
     ],
 )
@@ -59,6 +60,14 @@ def test_columns():
 @pytest.mark.parametrize("shape", ["```\n{}\n```", "| {} |", "# {}", "> {}", "<!-- {} -->", "text\n\n    {}"])
 def test_what_is_not_prose_is_left_out(shape):
     assert prose.findings(shape.format(f"nobody alone anew {LONG} {LONG}")) == []
+
+
+def test_docstrings():
+    source = (
+        f'"""A module.\\n\\nAnd more."""\n\n\ndef f():\n    """Do.\n\n    {SHORT} {"x" * 100}.\n    """\n    # anew\n'
+    )
+    assert [f.line for f in prose.docstring_findings(source)] == [7]
+    assert prose.docstring_findings(source.replace("Word ", "")) == []
 
 
 def test_check_names_file_and_line(tmp_path, capsys):

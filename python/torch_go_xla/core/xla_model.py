@@ -367,7 +367,7 @@ def save(
     flushed to the disk and renamed: whatever happens, the old or the new file is there, whole.
 
     Args:
-        data: nested dicts, lists, tuples, modules' state dicts; leaves that are no tensors are saved as they are.
+        data: nested dicts, lists, tuples, modules' state dicts; other leaves than tensors are saved as they are.
         file_or_path: a path, or an open binary file.
         master_only: only the first process writes.
         global_master: with ``master_only``, the first of all processes rather than of each machine.

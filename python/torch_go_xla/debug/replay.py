@@ -50,7 +50,7 @@ def _shapes(found: Sequence[tuple[str, str]]) -> list[tuple[torch.dtype, tuple[i
 def random_inputs(graph: str, seed: int = 0) -> list[torch.Tensor]:
     """Return CPU tensors for the buffers that a graph reads: normal numbers, 0 and 1 for whole ones.
 
-    They depend on the graph and the seed alone.
+    They depend only on the graph and the seed.
     """
     generator = torch.Generator().manual_seed(seed)
     tensors = []

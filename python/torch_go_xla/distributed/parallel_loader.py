@@ -212,7 +212,7 @@ class PerDeviceLoader:
 
 
 class MpDeviceLoader:
-    """A loader whose batches are on a device; each iteration over it reads the loader anew.
+    """A loader whose batches are on a device; each iteration over it starts the loader again.
 
     It has the attributes of the loader besides its own, such as ``dataset``.
 

@@ -49,7 +49,7 @@ def _op(options: Any) -> str:
 
 
 def _done(result: Any) -> Any:
-    """Return the work of something that is recorded: whoever reads the result waits for it."""
+    """Return the work of something that is recorded: reading the result waits for it."""
     return _Work(result)
 
 
@@ -308,7 +308,7 @@ def _create(options: Any, _: Any) -> XlaBackend:
 def _meet(
     url: str, timeout: datetime.timedelta = datetime.timedelta(minutes=10), **options: Any
 ) -> Iterator[tuple[Any, int, int]]:
-    """Find the other processes, for ``init_method="xla://"``; a process that nobody has launched is alone."""
+    """Find the other processes, for ``init_method="xla://"``; a process that was not launched is the only one."""
     if "RANK" in os.environ or "WORLD_SIZE" in os.environ:
         for store, rank, size in rendezvous("env://", timeout=timeout):
             yield PrefixStore(_job.scope(), store), rank, size

@@ -1,7 +1,7 @@
 """A loop over the rows of tensors that is compiled as one loop: torch_xla's ``torch_xla.experimental.scan``.
 
-The function is traced once, whatever the number of rows, and so is its derivative: a model of 48 equal layers compiles
-about as fast as one of four.
+The function and its derivative are traced once for any number of rows. So a model of 48 equal layers compiles about as
+fast as one of four.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def scan(
 
     Args:
         fn: takes a carry and a row of ``xs``; returns the next carry, of the same shapes and dtypes, and a row of the
-            result. Tensors that it takes from its closure count as constants of the loop; gradients reach them too. One
-            that draws random numbers, reads values, or writes to something else than the carry cannot be a loop of the
-            program: it is called for each row, and a warning says so.
+            result. Tensors that it takes from its closure count as constants of the loop; gradients reach them too. A
+            function that draws random numbers, reads values, or writes to anything except the carry cannot be a loop
+            of the program. It is called for each row, with a warning.
         init: the first carry; a tensor, or nested data with tensors.
         xs: nested data with tensors of the same size of dimension 0.
         partition_fn: accepted for torch_xla's programs. What the derivative needs is saved, row by row.

@@ -1,9 +1,9 @@
 """Activation checkpointing: torch_xla's ``torch_xla.utils.checkpoint``.
 
-The forward and the backward pass of a step are one program, in which the compiler finds what is computed twice and
-keeps the first result: ``torch.utils.checkpoint`` alone saves no memory. Here what is computed again starts from
-inputs that the compiler must take for other values; XLA's compiler for the CPU, which drops such barriers before it
-looks for what is computed twice, does not.
+The forward and the backward pass of a step are one program. The compiler finds what is computed twice there, and keeps
+the first result. So ``torch.utils.checkpoint`` by itself saves no memory. Here the second computation starts behind an
+optimization barrier, so that the compiler sees other inputs. XLA's compiler for the CPU drops such barriers too early,
+so this saves no memory there.
 """
 
 from __future__ import annotations

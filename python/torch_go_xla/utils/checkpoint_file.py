@@ -80,7 +80,7 @@ def _show(text: str) -> None:
 def write(data: Any, file: Sink | IO[bytes]) -> None:
     """Write data by ``torch.save``; raises what has stopped that, an interrupt for one.
 
-    Torch's writer, which is closed in any case, then finds its file incomplete, and would say that alone.
+    Torch's writer, which is closed in any case, then finds its file incomplete, and would report only that.
     """
     try:
         torch.save(data, cast(IO[bytes], file))
@@ -94,8 +94,8 @@ def write(data: Any, file: Sink | IO[bytes]) -> None:
 def save(data: Any, file_or_path: str | os.PathLike[str] | IO[bytes]) -> None:
     """Write data with its xla tensors as CPU tensors, as ``torch.save`` writes those.
 
-    The tensors are of one moment (see `snapshot`) and are fetched one by one while the file is written, so that the
-    host needs memory for the largest storage alone. A path is replaced by the whole file; see `replacing`.
+    The tensors are of one moment (see `snapshot`). They are fetched one by one while the file is written, so the host
+    needs memory only for the largest storage. A path is replaced by the complete file; see `replacing`.
     """
     # Others are settled as they are pickled. Data without them stay as they are: a copy has tuples for torch.Size.
     if any(isinstance(leaf, FunctionalTensor) for leaf in tree_leaves(data)):

@@ -19,7 +19,7 @@ def to_dlpack(xla_tensor: torch.Tensor) -> Any:
 def from_dlpack(ext_tensor: Any) -> torch.Tensor:
     """Return an xla tensor over the memory of a CPU tensor of any library, or of a capsule, without a copy.
 
-    Nobody may write to that memory while the xla tensor lives; the device does not. A copy is made where the memory
-    is not aligned as the device needs it, to 64 bytes on the CPU.
+    Do not write to that memory while the xla tensor lives; the device does not. A copy is made where the memory is not
+    aligned as the device needs it, to 64 bytes on the CPU.
     """
     return _torch.from_dlpack(ext_tensor, device="xla")  # type: ignore[no-any-return]

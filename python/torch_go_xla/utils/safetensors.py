@@ -1,8 +1,8 @@
 """safetensors files of xla tensors, written without a copy of the state on the host.
 
-To read one, the library suffices: ``safetensors.torch.load_file(path, device="xla")`` maps the file and sends it to
-the device tensor by tensor. Its ``save_file`` takes xla tensors too, but first copies all of them, and it renames a
-file of its own, which is not flushed, over the old one.
+To read one, the library suffices: ``safetensors.torch.load_file(path, device="xla")`` maps the file and sends it to the
+device tensor by tensor. Its ``save_file`` takes xla tensors too, but first copies all of them. It also renames its
+temporary file over the old one without flushing it.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def save_file(
 
     Tensors are fetched one by one as they are written.
 
-    Raises, as the library does: ValueError for what is no tensor, not dense or not contiguous, or of a type that the
-    format has no name for; RuntimeError for tensors that share memory; TypeError for names and metadata that are no
-    strings; OSError says what failed in writing.
+    Raises what the library does. ValueError: a value is not a tensor, not dense, not contiguous, or of a type that the
+    format has no name for. RuntimeError: tensors share memory. TypeError: names or metadata are not strings. OSError:
+    writing failed.
 
     ::
 

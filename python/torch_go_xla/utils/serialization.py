@@ -1,8 +1,8 @@
 """Large states as a folder: torch_xla's ``torch_xla.utils.serialization``, usually imported as ``xser``.
 
-``save(data, "model.pt")`` writes an index, ``model.pt``, in which references stand for the xla tensors, and below
-``model.pt.tensors`` a file for each of their storages, which ``torch.load`` reads too. So `load` needs memory of the
-host for one storage at a time.
+``save(data, "model.pt")`` writes an index, ``model.pt``, which has references in place of the xla tensors. Below
+``model.pt.tensors`` it writes a file for each of their storages, which ``torch.load`` reads too. So `load` needs host
+memory for one storage at a time.
 """
 
 from __future__ import annotations
@@ -43,10 +43,9 @@ class TensorReference:
 def save(data: Any, path: str | os.PathLike[str], master_only: bool = True, global_master: bool = False) -> None:
     """Save nested data, of one moment, for `load`.
 
-    Tensors that share a storage share it again when they are loaded. What is no xla tensor goes into the index as
-    it is. The files are on the disk before the index takes its place: whatever happens, the old data or the new are
-    there, whole, and what a killed process left is removed by the next save. The files are open to those users to
-    whom an old index is.
+    Tensors that share a storage share it again when they are loaded. Everything except xla tensors goes into the index
+    as it is. The files are on the disk before the index is replaced. So at every moment either the old or the new data
+    load. The next save removes the files of a killed one. The files have the mode of an old index.
 
     Args:
         data: nested dicts, lists and tuples.

@@ -1,8 +1,8 @@
 """Files that are there whole or not at all, on the disk when they are there.
 
-A new file is written beside the old one, flushed and renamed. It is written past the page cache where the file
-system allows that: the data go from one small buffer to the disk while the next is filled, so that there is nothing
-left to wait for when they are flushed, and no memory of the host is taken for a file that is seldom read soon.
+A new file is written next to the old one, flushed and renamed. It bypasses the page cache where the file system allows
+that. One small buffer is written to the disk while the next is filled, so the flush has nothing left to wait for. It
+also takes no page cache for a file that is seldom read soon.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ def _write_in_order(fd: int, work: SimpleQueue[_Writing | None], ended: _thread.
 class _Stream:
     """Writes a file from its start, by threads. An error waits for `finish`: the caller may not be able to take it.
 
-    The threads are not those of `concurrent.futures`. Its executors have a lock for the whole process, for which a
-    signal handler that saves within a save would wait for ever, and they refuse work once the main thread has ended.
-    Where no thread can be started, as when the interpreter exits, the caller writes.
+    The threads are not those of `concurrent.futures`. Its executors have a lock for the whole process. A signal handler
+    that saves during a save would wait for it for ever. They also refuse work once the main thread has ended. If no
+    thread can be started, as when the interpreter exits, the caller writes.
     """
 
     def __init__(self, fd: int, wrote: Callable[[int], None], empty: bool = True) -> None:
@@ -205,14 +205,14 @@ def replacing(path: str | os.PathLike[str], wrote: Callable[[int], None] = lambd
     """Give a new file that takes the place of ``path`` when the block ends well, and vanishes if not.
 
     At every moment, a crash included, ``path`` is the old file or the new one, whole and on the disk. The new one has
-    the owner, group, mode and extended attributes of the old, before the first byte is written. What processes that
-    were killed have left of files that were to take the place of ``path`` is removed. A link is followed, and what is
-    no regular file (``/dev/null``, a pipe) is written as it is. ``wrote`` is told of each few bytes that were taken.
+    the owner, group, mode and extended attributes of the old, before the first byte is written. Temporary files for
+    ``path`` that killed processes left are removed. A link is followed. Other than regular files (``/dev/null``, a
+    pipe) are written directly. ``wrote`` is called with the number of bytes of each chunk.
 
-    A file that can be written but not replaced is written in place, as ``torch.save`` does: in a folder that is not
-    writable, or of an owner that a new file cannot get. Then the old content is lost when the first 2 MB, or all if
-    that is less, are ready, and a crash after that leaves neither. A file that is a mount point is overwritten when the
-    new content is whole.
+    A file that can be written but not replaced is written in place, as ``torch.save`` does. Its folder is not writable,
+    or a new file cannot get its owner. The old content is then lost once the first 2 MB, or all if that is less, are
+    ready. A crash after that leaves neither. A file that is a mount point is overwritten when the new content is
+    complete.
 
     OSError says what failed; PermissionError, before anything is written, that the old file is write-protected.
     """
@@ -231,9 +231,9 @@ def replacing(path: str | os.PathLike[str], wrote: Callable[[int], None] = lambd
 
 @contextlib.contextmanager
 def new(path: str, wrote: Callable[[int], None], like: Attributes | None = None) -> Iterator[Sink]:
-    """Give a new file at a path that nobody knows yet. It may not be on the disk before `flush`.
+    """Create a file at an unused path. It may not be on the disk before `flush`.
 
-    ``like`` is what the file it stands beside has; the new one is open to nobody else.
+    ``like`` has the attributes of the file next to it; only its users can open the new one.
     """
     fd = os.open(path, _NEW, 0o666 if like is None else 0o600)
     try:

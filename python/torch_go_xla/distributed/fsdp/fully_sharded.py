@@ -21,9 +21,9 @@ __all__ = ["XlaFullyShardedDataParallel"]
 class XlaFullyShardedDataParallel(nn.Module):
     """A module whose parameters, gradients and optimizer state are in parts, one for each process of the job.
 
-    It is torch's ``fully_shard`` under torch_xla's name: the parameters are DTensors, and so are the values of state
-    dicts, which have the names of the module without wrappers. Save them by ``torch.distributed.checkpoint``. In a
-    process of its own there is nothing to shard, and the module computes as it is.
+    It is torch's ``fully_shard`` under torch_xla's name. The parameters are DTensors, and so are the values of state
+    dicts. Their names are those of the module without wrappers. Save them with ``torch.distributed.checkpoint``. In a
+    single process there is nothing to shard, and the module is unchanged.
 
     Args:
         module: the module; it is moved to the device.

@@ -13,7 +13,7 @@ __all__ = ["checkpoint_module"]
 
 
 def checkpoint_module(module: nn.Module) -> nn.Module:
-    """Let a module compute its activations anew in the backward pass instead of keeping them; returns the module."""
+    """Let a module recompute its activations in the backward pass instead of keeping them; returns the module."""
     forward = module.forward
 
     @functools.wraps(forward)

@@ -241,8 +241,8 @@ def _cost(free: Sequence[int], whole: Sequence[int], choice: Sequence[int]) -> t
 def lay_on_torus(torus: Array, mesh_shape: Sequence[int]) -> Array:
     """Return the devices of a torus as a mesh whose axes are as good rings as there are.
 
-    The last axis of the mesh, which has the most traffic, is served first. It gets whole axes of the torus where the
-    sizes allow, as many as possible, since each adds links, and rather axes that no other has a part of.
+    The last axis of the mesh, which has the most traffic, is served first. If the sizes allow, it gets whole axes of
+    the torus, as many as possible, since each adds links. It prefers axes that no other has a part of.
     """
     free = list(torus.shape)
     parts: list[tuple[int, ...]] = []  # by axis of the mesh, last first: what it takes of each axis of the torus

@@ -66,8 +66,8 @@ def mark_sharding(t: torch.Tensor, mesh: Mesh, partition_spec: PartitionSpec) ->
     Returns:
         The tensor as an XLAShardedTensor, which passes gradients on to it.
 
-    AssertionError for another number of dimensions or an axis that is used twice, ValueError for one that the mesh
-    has not, RuntimeError for a tensor that is sharded otherwise: see `clear_sharding`.
+    Raises AssertionError for another number of dimensions or an axis that is used twice. Raises ValueError for an axis
+    that the mesh does not have, and RuntimeError for a tensor with another sharding: see `clear_sharding`.
     """
     _XLAC._xla_mark_sharding(t, _sharding(t, mesh, partition_spec))
     return wrap_as_sharded_tensor(t, mesh.mesh_shape, partition_spec, mesh=mesh)
@@ -232,7 +232,7 @@ class ShardingSpec:
         mark_sharding(t, self.mesh, self.partition_spec)
 
     def send(self, t: torch.Tensor, device: Any) -> torch.Tensor:
-        """Return a CPU tensor on the devices, each of which is sent its shard alone.
+        """Return a CPU tensor on the devices, each of which is sent only its shard.
 
         With ``minibatch``, in several processes, the tensor is this one's rows of the whole. RuntimeError for a batch
         that the devices cannot share evenly, and where a device of this process holds rows of another's.
