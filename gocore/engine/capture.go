@@ -152,6 +152,7 @@ func (rp *replays) Capture(args, outs []int64, state bool) (Captured, error) {
 	if r.program, err = rp.program(d); err != nil {
 		return Captured{}, err
 	}
+	defer r.program.release() // the cache has it
 	if err := rp.whenCompiled(d, r.program, func() error { return nil }); err != nil {
 		return Captured{}, err // the next call finds it compiled
 	}

@@ -13,9 +13,8 @@ import (
 )
 
 // launch makes the execution of a program with the plan's buffers and numbers. It takes over the
-// references of the leaves that are parameters.
+// references of the leaves that are parameters, and one of the program.
 func (pl *planner) launch(d *runtime.Device, t *alias.Trace, p *program) *runtime.Launch {
-	p.retain()
 	pl.watch(p)
 	l := &runtime.Launch{Program: p, Donors: p.donors, Given: slices.Clone(pl.plan.Given), Step: syncs.Value(), Recorded: profile.Number(),
 		Args: make([]*runtime.Buffer, len(pl.plan.Params))}

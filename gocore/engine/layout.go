@@ -72,7 +72,6 @@ func (lay *layouter) relaid(b *runtime.Buffer, sh *sharding.Sharding) (*runtime.
 		lay.mu.Unlock()
 		return nil, err
 	}
-	p.retain()
 	lay.watch(p)
 	b.Retain()
 	l := &runtime.Launch{Program: p, Donors: p.donors, Given: []bool{false}, Step: syncs.Value(), Args: []*runtime.Buffer{b},
@@ -87,7 +86,7 @@ func (lay *layouter) relaid(b *runtime.Buffer, sh *sharding.Sharding) (*runtime.
 	return to, nil
 }
 
-// layout is the program that gives an array another sharding. The caller holds mu.
+// layout is the program that gives an array another sharding, with a reference for the caller, who holds mu.
 func (lay *layouter) layout(b *runtime.Buffer, sh *sharding.Sharding) (*program, error) {
 	m := stablehlo.NewModule("layout")
 	m.SetPartitions(lay.ctx.Partitions)
@@ -102,12 +101,13 @@ func (lay *layouter) layout(b *runtime.Buffer, sh *sharding.Sharding) (*program,
 	_, _ = h.Write(text)
 	sum := h.Sum(nil)
 	key := programKey{graph: lazy.Key{binary.BigEndian.Uint64(sum), binary.BigEndian.Uint64(sum[8:])}, dev: b.Dev.Index}
-	if p, ok := lay.cache.Get(key); ok {
+	if p, ok := lay.cache.Get(key); ok && p.acquire() {
 		return p, nil
 	}
 	lp := &lower.Program{Module: text, Donors: []int32{-1}, Results: []*shape.Shape{b.Shape}, Open: []bool{false}}
 	p := newProgram(key, b.Dev, lp, lay.cache)
 	p.disk, p.shardings = lay.disk, []*sharding.Sharding{sh}
+	p.retain()
 	lay.cache.Put(key, p)
 	return p, nil
 }

@@ -161,12 +161,12 @@ func (pl *planner) zerosOf(d *runtime.Device, s *shape.Shape, before zeros) (*ru
 	return buf, nil
 }
 
-// program finds the compiled program of the plan, or lowers one.
+// program finds the compiled program of the plan, or lowers one, with a reference for the caller.
 func (pl *planner) program(d *runtime.Device) (*program, error) {
 	opts := pl.options()
 	key := programKey{graph: pl.plan.Key, dev: d.Index, precision: opts.Precision, locations: opts.Locations,
 		donate: config.On("XLA_ENABLE_PARAM_ALIASING")}
-	if p, ok := pl.cache.Get(key); ok {
+	if p, ok := pl.cache.Get(key); ok && p.acquire() {
 		cachedCompile.Add(1)
 		return p, nil
 	}
@@ -193,6 +193,7 @@ func (pl *planner) program(d *runtime.Device) (*program, error) {
 	aliased.Add(float64(aliases))
 	p := newProgram(key, d, lp, pl.cache)
 	p.disk = pl.disk
+	p.retain()
 	pl.cache.Put(key, p)
 	return p, nil
 }

@@ -248,6 +248,19 @@ func (p *program) store(key string) {
 
 func (p *program) retain() { p.refs.Add(1) }
 
+// acquire takes a reference, unless the last one has gone: a program that compiles may push others out of the cache,
+// in its goroutine, between a look-up and the use of what was found.
+func (p *program) acquire() bool {
+	for {
+		switch n := p.refs.Load(); {
+		case n == 0:
+			return false
+		case p.refs.CompareAndSwap(n, n+1):
+			return true
+		}
+	}
+}
+
 func (p *program) release() {
 	if p.refs.Add(-1) == 0 && p.exe != nil {
 		p.exe.Release()

@@ -114,14 +114,7 @@ func (rp *replays) acquire(p *program) bool {
 			return false
 		}
 	}
-	for {
-		switch n := p.refs.Load(); {
-		case n == 0:
-			return false
-		case p.refs.CompareAndSwap(n, n+1):
-			return true
-		}
-	}
+	return p.acquire()
 }
 
 // fits settles the arguments and reports whether they are what the computation was captured for.
