@@ -38,7 +38,7 @@ LATE = 10.0  # seconds that KeyboardInterrupt may take, of which a loaded machin
 TOLD = re.compile(r"told .*(process \d|onnection closed by peer|imed out|onnection reset)")
 
 PROGRAM = """
-import datetime, os, random, signal, sys, threading, time
+import contextlib, datetime, os, random, signal, sys, threading, time
 import torch, torch_go_xla
 import torch_go_xla.core.xla_model as xm
 import torch_go_xla.runtime as xr
@@ -56,6 +56,15 @@ def hook(kind, *rest):
 sys.excepthook = hook
 attempt, deaths = int(os.environ["TORCHELASTIC_RESTART_COUNT"]), int(os.environ.get("DEATHS", "0"))
 print("opens", flush=True)
+torch.ones(1, device="xla").cpu()
+# What listens by now is this package's; gloo, which trusts what connects, comes with the process group.
+own = set()
+for f in os.listdir("/proc/self/fd"):
+    with contextlib.suppress(OSError):
+        own.add(os.readlink(f"/proc/self/fd/{f}"))
+rows = [line.split() for line in open("/proc/net/tcp").read().splitlines()[1:]]
+ports = [int(row[1].split(":")[1], 16) for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in own]
+print("ports", *ports, flush=True)
 timeout = datetime.timedelta(seconds=int(os.environ["TIMEOUT"]))
 dist.init_process_group("xla", init_method="xla://", timeout=timeout)
 manager = CheckpointManager(os.environ["CHECKPOINT"], 1, max_to_keep=2, chkpt_on_preemption=False)
@@ -84,14 +93,10 @@ print("finished", flush=True)
 """
 
 
-def listeners(pid: int) -> list[int]:
-    """Return the TCP ports on which a process listens."""
-    try:
-        inodes = {os.readlink(f) for f in Path(f"/proc/{pid}/fd").iterdir()}
-        rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    except OSError:
-        return []
-    return [int(row[1].split(":")[1], 16) for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in inodes]
+def listeners(log: Path) -> list[int]:
+    """Return the TCP ports on which a process says that it listens."""
+    text = log.read_text(errors="replace") if log.exists() else ""
+    return [int(port) for line in re.findall(r"^ports (.*)$", text, re.MULTILINE) for port in line.split()]
 
 
 class Recorder:
@@ -129,7 +134,7 @@ class Strangers:
     """Connects to the ports of processes and sends what a seed says, until it is closed."""
 
     def __init__(self, seed: int) -> None:
-        self.pids: list[int] = []
+        self.logs: list[Path] = []
         self.sent: dict[str, int] = {}
         self._random = random.Random(seed)
         self._recorder = Recorder()
@@ -164,7 +169,7 @@ class Strangers:
         kept: list[socket.socket] = []
         slow: list[tuple[socket.socket, bytes]] = []
         while not self._over.wait(0.02):
-            ports = {p for pid in list(self.pids) for p in listeners(pid)}
+            ports = {port for log in list(self.logs) for port in listeners(log)}
             self._recorder.read(ports)
             slow = [(s, data[1:]) for s, data in slow if data and _tried(s, data[:1])]
             for port in sorted(ports):
@@ -207,7 +212,7 @@ class Attempt:
         self._store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
         self.logs = [folder / f"log-{number}-{rank}" for rank in range(size)]
         self.processes = [self._start(rank, steps, elements, number) for rank in range(size)]
-        strangers.pids[:] = [p.pid for p in self.processes]
+        strangers.logs[:] = self.logs
 
     def _start(self, rank: int, steps: int, elements: int, number: int) -> subprocess.Popen[bytes]:
         job = {
