@@ -33,7 +33,8 @@ func MemoryInfo(device int64) (object string, err error) {
 	return encoded(engine.Default.MemoryInfo(int(device)))
 }
 
-// OpTable returns [name, schema] of every op of the core, in the order of their numbers.
+// OpTable returns an object for every op of the core, in the order of their numbers: name, schema, shortcut (names,
+// number, rank; see ops.Shortcut), also, torch (whether programs call torch's own kernel).
 func OpTable() (list string) { return marshal(engine.OpTable()) }
 
 // ConfigTable returns [name, type, default, meaning] of the variables of the environment that the core honours.

@@ -84,7 +84,7 @@ func (c *Client) describe() (err error) {
 	return c.readMemories()
 }
 
-// Close lets go of the client. Objects that still live keep the plugin's side
+// Close releases the client. Objects that still live keep the plugin's side
 // alive until the last of them is destroyed; nothing new can be made. Closing
 // again does nothing.
 func (c *Client) Close() error {

@@ -1,7 +1,7 @@
 // Package pjrt is a client of the PJRT plugin interface: it loads a compiler
 // and runtime for a device as a shared library and drives it.
 //
-// It imports the standard library alone, and C of its own (abi.h states the
+// It imports only the standard library, and C of its own (abi.h states the
 // interface's layout, bridge.c, hot.c and queue.c are the C side). A program
 // uses it in this order:
 //

@@ -54,7 +54,7 @@ func (x *Executable) describe() (err error) {
 	return nil
 }
 
-// Close lets go of the executable, or does so when the last Call prepared on it
+// Close releases the executable, or does so when the last Call prepared on it
 // is closed. Closing again does nothing.
 func (x *Executable) Close() error {
 	x.guard.done()

@@ -49,7 +49,7 @@ func (f *fixture) finish() {
 	if live := f.Live(); live != (LiveObjects{}) {
 		f.t.Errorf("the client still counts %+v", live)
 	}
-	// A worker thread lets go of its client a moment later; that of an earlier test may have done so
+	// A worker thread releases its client a moment later; that of an earlier test may have done so
 	// meanwhile.
 	if after, ok := eventually(func() (nullplugin.Live, bool) {
 		now := f.control.Live()

@@ -15,7 +15,7 @@ import (
 type memoryStore struct {
 	mu      sync.Mutex
 	values  map[string][]byte
-	changed chan struct{} // closed and made anew when a key is put
+	changed chan struct{} // closed and made again when a key is put
 	failure error         // what Put returns
 }
 

@@ -8,6 +8,8 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 
 def test_one_module_by_two_names(ok) -> None:
     ok("as_torch_xla/alias.py")
@@ -20,6 +22,7 @@ def test_a_torch_xla_that_is_there_keeps_its_name(python, tmp_path: pathlib.Path
     assert ended.code == 1 and "ImportError: there is a torch_xla already" in ended.err
 
 
+@pytest.mark.longer
 def test_a_program_as_it_is(tmp_path: pathlib.Path) -> None:
     program = tmp_path / "program.py"
     (tmp_path / "beside.py").write_text("value = 7")
@@ -35,6 +38,7 @@ def test_a_program_as_it_is(tmp_path: pathlib.Path) -> None:
     assert done.returncode == 1 and done.stderr.startswith("usage: python -m torch_go_xla.as_torch_xla PROGRAM")
 
 
+@pytest.mark.longer
 def test_what_a_program_spawns_has_the_name_too() -> None:
     program = pathlib.Path(__file__).parent / "programs/as_torch_xla/spawns.py"
     command = [sys.executable, "-m", "torch_go_xla.as_torch_xla", str(program), "-x"]

@@ -320,7 +320,7 @@ def test_a_generator_in_a_compiled_function():
     assert draws(torch_go_xla.compile(noisy)) == draws(noisy)
 
 
-def test_a_generator_made_in_a_compiled_function_starts_anew():
+def test_a_generator_made_in_a_compiled_function_starts_again():
     x = torch.zeros(4, device="xla")
 
     @torch_go_xla.compile

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import torch_go_xla
-from torch_go_xla._backend import mixed, register
+from torch_go_xla._backend import mixed, register, rows
 from torch_go_xla._backend.core import native
 
 
@@ -17,7 +17,7 @@ def xla(*args, **kwargs):
 
 @pytest.fixture(scope="module")
 def kernels():
-    return register.make_kernels(native().op_table())
+    return register.make_kernels(rows.read(native().op_table()))
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +62,9 @@ def test_kernels_have_a_name(add):
 
 def test_every_form_of_every_row_has_a_kernel(kernels):
     """In-place and out= forms of single-tensor rows exist wherever torch has them with the same arguments."""
-    rows, _ = zip(*native().op_table(), strict=True)
+    names = [row["name"] for row in native().op_table()]
     missing = []
-    for name in rows:
+    for name in names:
         base, _, overload = name.partition(".")
         in_place = base + "_" + ("." + overload if overload else "")
         try:
@@ -343,8 +343,9 @@ def test_foreach_copy_from_the_cpu():
 
 
 def test_a_table_for_another_torch_is_refused():
-    table = [("relu", "(Tensor self) -> Tensor"), ("add.Tensor", "(Tensor self) -> Tensor"), ("nope", "() -> Tensor"),
-             ("square", "(Tensor self) -> Tensor")]  # fmt: skip
+    unary = "(Tensor self) -> Tensor"
+    stated = {"relu": unary, "add.Tensor": unary, "nope": "() -> Tensor", "square": unary}
+    table = [rows.Row(name, schema) for name, schema in stated.items()]
     with pytest.raises(register.SchemaMismatch) as e:
         register.read_table(table)
     text = str(e.value)

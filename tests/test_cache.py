@@ -17,7 +17,7 @@ def test_a_second_process_does_not_compile(ok, tmp_path: Path) -> None:
     assert int(first[1]) > 0 and int(second[1]) == 0 and int(second[2]) == int(first[1])
 
 
-def test_damaged_files_are_compiled_anew(ok, python, tmp_path: Path) -> None:
+def test_damaged_files_are_compiled_again(ok, python, tmp_path: Path) -> None:
     folder = tmp_path / "cache"
     first = ok("cache/step.py", XLA_PERSISTENT_CACHE_PATH=str(folder)).split()
     for i, file in enumerate(sorted(folder.glob("*.bin"))):
@@ -27,7 +27,7 @@ def test_damaged_files_are_compiled_anew(ok, python, tmp_path: Path) -> None:
     assert done.code == 0, done.err
     second = done.out.split()
     assert second[0] == first[0] and second[1] == first[1] and second[3] == first[1]
-    assert done.err.count("is not usable and is compiled anew") == int(first[1])
+    assert done.err.count("is not usable and is compiled again") == int(first[1])
 
 
 def test_both_caches_are_bounded_in_bytes(ok, tmp_path: Path) -> None:

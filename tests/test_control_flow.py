@@ -13,6 +13,8 @@ import torch_go_xla
 import torch_go_xla.debug.metrics as met
 from torch_go_xla.debug import compilations
 
+pytestmark = pytest.mark.longer
+
 
 def branches(x, y):
     return torch.cond(x.sum() > 0, lambda x, y: (x.sin() @ y, x + 1.5), lambda x, y: (x @ y.cos(), x - 2.0), (x, y))

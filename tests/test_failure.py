@@ -53,7 +53,7 @@ def test_a_training_step_that_fails_can_be_repeated_smaller() -> None:
         torch.testing.assert_close(p.detach().cpu(), q)
 
 
-def test_a_failed_storage_can_be_written_anew() -> None:
+def test_a_failed_storage_can_be_written_again() -> None:
     x = torch.rand(HUGE, device="xla").sum()
     with pytest.raises(torch_go_xla.OutOfMemoryError):
         x.item()

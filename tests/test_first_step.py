@@ -10,6 +10,8 @@ from torch import nn
 import torch_go_xla
 import torch_go_xla.debug.metrics as met
 
+pytestmark = pytest.mark.longer
+
 
 def _losses(model, optimizer, device, width):
     torch.manual_seed(1)

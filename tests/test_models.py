@@ -14,6 +14,8 @@ from torch import nn
 import torch_go_xla
 import torch_go_xla.debug.metrics as met
 
+pytestmark = pytest.mark.longer
+
 
 class Residual(nn.Module):
     """Two convolutions with batch norms, and a way around them."""

@@ -53,7 +53,7 @@ def test_the_binding_surface_is_small() -> None:
 def test_schemas_of_the_table_are_torchs() -> None:
     from torch_go_xla._core import core
 
-    rows = [(n, s) for n, s in core.op_table() if "::" not in n]
+    rows = [(r["name"], r["schema"]) for r in core.op_table() if "::" not in r["name"]]
     assert len(rows) > 300
     wrong = []
     for name, schema in rows:

@@ -15,6 +15,8 @@ from torch.utils.checkpoint import checkpoint
 import torch_go_xla
 import torch_go_xla.debug.metrics as met
 
+pytestmark = pytest.mark.longer
+
 
 def model() -> nn.Module:
     torch.manual_seed(0)

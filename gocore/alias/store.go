@@ -117,7 +117,7 @@ func (s *Store) Release(h Handle) {
 	s.live--
 }
 
-// set is the one transition of a cell: it lets go of what the old state held and keeps the dirty list.
+// set is the one transition of a cell: it releases what the old state held and keeps the dirty list.
 func (s *Store) set(c *Cell, slot uint32, to State) {
 	t := &s.traces[c.Dev]
 	if c.State == Device && c.Buf != nil {

@@ -162,7 +162,7 @@ func TestDamagedFilesAreMisses(t *testing.T) {
 				t.Fatal(err)
 			}
 			if v, err := d.Get("k"); err != nil || string(v) != "new" {
-				t.Errorf("%q, %v after writing anew", v, err)
+				t.Errorf("%q, %v after writing again", v, err)
 			}
 		})
 	}

@@ -91,7 +91,7 @@ func (d *Disk) path(key string) string {
 }
 
 // Get reads a value. A key that is not there is an fs.ErrNotExist; a file that is damaged, or of another stamp
-// under this one's name, is ErrCorrupt, and is removed so that it is written anew.
+// under this one's name, is ErrCorrupt, and is removed so that it is written again.
 func (d *Disk) Get(key string) ([]byte, error) {
 	data, err := readFile(d.path(key))
 	var value []byte

@@ -26,7 +26,7 @@ type lowered struct {
 	where []string // the source line of each, "" where it is not known
 }
 
-// Compilation says why a graph was lowered anew.
+// Compilation says why a graph was lowered again.
 type Compilation struct {
 	Step    int64  `json:"step"` // the sync that met it
 	Program string `json:"program"`
@@ -55,7 +55,7 @@ type history struct {
 // argument is behind a number that is an argument of the program, in the text of a graph.
 const argument = " (argument"
 
-// explain notes that the plan is lowered anew, and how it differs from the earlier graph nearest to it.
+// explain notes that the plan is lowered again, and how it differs from the earlier graph nearest to it.
 func (h *history) explain(p *lazy.Plan, d *runtime.Device, step int64, where func(int32) string) {
 	now := lowered{key: p.Key, step: step}
 	text := strings.Split(strings.TrimSuffix(printPlan(p), "\n"), "\n")

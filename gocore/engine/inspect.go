@@ -15,11 +15,20 @@ type inspector struct {
 	*planner
 }
 
-// OpTable is name and schema of the ops, in the order of their numbers.
-func OpTable() [][2]string {
-	rows := make([][2]string, len(ops.Table))
+// Op is what a row tells to those that register its op with torch.
+type Op struct {
+	Name     string        `json:"name"`
+	Schema   string        `json:"schema"`
+	Shortcut *ops.Shortcut `json:"shortcut"`
+	Also     string        `json:"also"`
+	Torch    bool          `json:"torch"`
+}
+
+// OpTable is the ops, in the order of their numbers.
+func OpTable() []Op {
+	rows := make([]Op, len(ops.Table))
 	for i, r := range ops.Table {
-		rows[i] = [2]string{r.Name, r.Schema}
+		rows[i] = Op{r.Name, r.Schema, r.Shortcut, r.Also, r.Torch != nil}
 	}
 	return rows
 }

@@ -225,7 +225,7 @@ func (p *program) load(key string) *runtime.Executable {
 	diskMisses.Add(1)
 	if !errors.Is(err, fs.ErrNotExist) {
 		diskDamaged.Add(1)
-		warn("a program of the persistent cache is not usable and is compiled anew: %v", err)
+		warn("a program of the persistent cache is not usable and is compiled again: %v", err)
 	}
 	return nil
 }

@@ -143,7 +143,7 @@ func (rec *recorder) trace(w, out []int64) (wire.Status, error) {
 	if rec.tracing[dev] == (profile.Span{}) {
 		rec.tracing[dev] = profile.Begin()
 	}
-	if op.Exchanges() && !t.Graph.Local {
+	if row.Exchanges && !t.Graph.Local {
 		t.Effects = append(t.Effects, id)
 	}
 	st, err := rec.results(t, row, dev, id, outs, out)

@@ -11,7 +11,7 @@
 //
 // Text prints it, Parse reads it; nothing of a graph is lost on the way but source lines and shardings of buffers.
 //
-// The package imports dtype and shape alone.
+// The package imports only dtype and shape.
 package ir
 
 import (
@@ -57,8 +57,8 @@ const (
 	OpDynamicUpdate                   // (base, block, starts as numbers)
 	OpAnnotate                        // (value, sharding, open): the same value, sharded so, or so at least
 	OpShardToFull                     // (local value, sharding, size, manual): one value of the local ones
-	OpFullToShard                     // (value, sharding, manual): on each device its part, from here to OpPartitionID
-	OpAllReduce                       // results are local values
+	OpFullToShard                     // (value, sharding, manual): on each device its part
+	OpAllReduce                       // results of this and the next are local values
 	OpAllGather
 	OpReduceScatter
 	OpAllToAll
@@ -67,13 +67,13 @@ const (
 )
 
 // local reports that with SPMD the results of an op are local values.
-func (op Op) local() bool { return op >= OpFullToShard && op <= OpPartitionID }
-
-// Collective reports that an op is about all devices: it exchanges data between them or tells them apart.
-func (op Op) Collective() bool { return op >= OpAllReduce && op <= OpPartitionID }
-
-// Exchanges reports that an op moves data between devices.
-func (op Op) Exchanges() bool { return op >= OpAllReduce && op <= OpCollectivePermute }
+func (op Op) local() bool {
+	switch op {
+	case OpFullToShard, OpAllReduce, OpAllGather, OpReduceScatter, OpAllToAll, OpCollectivePermute, OpPartitionID:
+		return true
+	}
+	return false
+}
 
 // Flags of a node.
 type Flags uint8

@@ -64,7 +64,7 @@ func (e *exchanges) lowered(g *ir.Graph, id ir.ID, outs []stablehlo.Value) {
 	for _, in := range g.In(id) {
 		after = max(after, e.after[in])
 	}
-	if g.At(id).Op.Exchanges() {
+	if row := ops.Of(g.At(id).Op); row != nil && row.Exchanges {
 		e.count++
 		after = e.count
 		if outs[0].Shape().Numel() > 0 {

@@ -117,7 +117,7 @@ func Lower(p *lazy.Plan, o Options) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	prog.Replicas = !g.Local && slices.ContainsFunc(p.Nodes, func(id ir.ID) bool { return g.At(id).Op.Collective() })
+	prog.Replicas = !g.Local && slices.ContainsFunc(p.Nodes, func(id ir.ID) bool { return isCollective(g.At(id).Op) })
 	outs := make([]stablehlo.Value, len(p.Roots))
 	for i, r := range p.Roots {
 		outs[i] = w.root(l, r.ID)
@@ -265,10 +265,16 @@ func (w *lowering) localTo(id ir.ID) (m *sharding.Sharding, err error) {
 		return given, nil
 	case m == nil && w.graph.Manual(id):
 		return sharding.PerDevice, nil
-	case m != nil && m != sharding.PerDevice && n.Op.Collective() && n.Op != ir.OpAllReduce:
+	case m != nil && m != sharding.PerDevice && isCollective(n.Op) && n.Op != ir.OpAllReduce:
 		return nil, errs.New(errs.NotLower, "%s: among values local to %s there are sums alone", ops.Describe(w.graph, id), m)
 	}
 	return m, nil
+}
+
+// isCollective reports that an op is about all devices.
+func isCollective(op ir.Op) bool {
+	row := ops.Of(op)
+	return row != nil && row.Collective
 }
 
 // marking is how operations on values of manual sharding m are marked.

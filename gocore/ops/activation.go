@@ -32,7 +32,7 @@ func activationGrad(name, schema, kernel string, t types, f func(l *Lowering, gr
 
 // smoothRows are the activations without a kink, or with one alone.
 var smoothRows = []Row{
-	activation("gelu", "(Tensor self, *, str approximate=\"none\") -> Tensor", "GeluKernelImpl", floats, lowerGelu).checked(checkGelu(1)),
+	activation("gelu", "(Tensor self, *, str approximate=\"none\") -> Tensor", "GeluKernelImpl", floats, lowerGelu).exactOut().checked(checkGelu(1)),
 	activationGrad("gelu_backward", "(Tensor grad_output, Tensor self, *, str approximate=\"none\") -> Tensor",
 		"GeluBackwardKernelImpl", floats, lowerGeluBackward).checked(checkGelu(2)),
 	activation("silu", unarySchema, "silu_cpu", floats|complexes, func(l *Lowering, x value) value {
@@ -54,10 +54,10 @@ var smoothRows = []Row{
 	activation("elu", "(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor", "elu_cpu", floats, lowerElu),
 	{Name: "elu_backward", Schema: "(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result) -> Tensor",
 		Infer: implemented("elu_backward_cpu", floats, inferEluBackward), Lower: lowerEluBackward},
-	activation("softplus", "(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", "softplus_cpu", floats, lowerSoftplus),
+	activation("softplus", "(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", "softplus_cpu", floats, lowerSoftplus).exactOut(),
 	activationGrad("softplus_backward", "(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor",
 		"softplus_backward_cpu", floats, lowerSoftplusBackward),
-	{Name: "log_sigmoid_forward", Schema: "(Tensor self) -> (Tensor output, Tensor buffer)",
+	{Name: "log_sigmoid_forward", Schema: "(Tensor self) -> (Tensor output, Tensor buffer)", ExactOut: true,
 		Infer: func(c *Ctx) error {
 			s := c.In(0)
 			if !floats.has(s.DType) {

@@ -63,7 +63,7 @@ var clippedRows = []Row{
 		return nil
 	}),
 	activation("hardshrink", "(Tensor self, Scalar lambd=0.5) -> Tensor", "hardshrink_cpu", floats,
-		func(l *Lowering, x value) value { return shrink(l.B, x, x, l.Like(1, x)) }),
+		func(l *Lowering, x value) value { return shrink(l.B, x, x, l.Like(1, x)) }).exactOut(),
 	activationGrad("hardshrink_backward", "(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor", "shrink_backward_cpu", floats,
 		func(l *Lowering, grad, x value) value { return shrink(l.B, x, grad, l.Like(2, x)) }),
 	activation("softshrink", "(Tensor self, Scalar lambd=0.5) -> Tensor", "softshrink_check", floats,
@@ -74,7 +74,7 @@ var clippedRows = []Row{
 			inside := b.Multiply(x, b.ConstLike(x, 0))
 			below := b.Select(b.Compare(x, b.Negate(by), stablehlo.LT), b.Add(x, by), inside)
 			return b.Select(b.Compare(x, by, stablehlo.GT), b.Subtract(x, by), below)
-		}).checked(checkLambda),
+		}).exactOut().checked(checkLambda),
 	activationGrad("softshrink_backward", "(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor", "shrink_backward_cpu", floats,
 		func(l *Lowering, grad, x value) value { return shrink(l.B, x, grad, l.Like(2, x)) }),
 	{Name: "logit", Schema: "(Tensor self, float? eps=None) -> Tensor",

@@ -16,6 +16,8 @@ import (
 var attentionRows = []Row{
 	{Name: "_scaled_dot_product_flash_attention_for_cpu",
 		Schema: "(Tensor query, Tensor key, Tensor value, float dropout_p=0., bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
+		Torch: &Kernel{Check: "attention", Orders: attentionOrders,
+			When: func(l *Lowering) bool { return scores(l, 0) >= minScores }},
 		Infer: func(c *Ctx) error {
 			if err := inferAttention(c, attentionArgs{query: 0, dropout: 3, mask: 5}); err != nil {
 				return err
@@ -29,6 +31,8 @@ var attentionRows = []Row{
 		Lower: lowerAttention},
 	{Name: "_scaled_dot_product_flash_attention_for_cpu_backward",
 		Schema: "(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)",
+		Torch: &Kernel{Check: "attention_gradient", Orders: attentionBackOrders,
+			When: func(l *Lowering) bool { return scores(l, 1) >= minScores }},
 		Infer: func(c *Ctx) error {
 			if err := inferAttention(c, attentionArgs{query: 1, dropout: 6, mask: 8}); err != nil {
 				return err

@@ -7,12 +7,12 @@ import (
 
 // complexRows make complex numbers of real ones. The way back (real, imag, view_as_real) is a view.
 var complexRows = []Row{
-	{Name: "complex", Schema: "(Tensor real, Tensor imag) -> Tensor", Infer: inferComplex,
+	{Name: "complex", Schema: "(Tensor real, Tensor imag) -> Tensor", ExactOut: true, Infer: inferComplex,
 		Lower: func(l *Lowering) {
 			o := l.Out(0)
 			l.Return(l.B.Complex(l.Full(0, o.DType.ToReal(), o.Dims), l.Full(1, o.DType.ToReal(), o.Dims)))
 		}},
-	{Name: "polar", Schema: "(Tensor abs, Tensor angle) -> Tensor", Infer: inferComplex,
+	{Name: "polar", Schema: "(Tensor abs, Tensor angle) -> Tensor", ExactOut: true, Infer: inferComplex,
 		Lower: func(l *Lowering) {
 			b, o := l.B, l.Out(0)
 			size, angle := l.Full(0, o.DType.ToReal(), o.Dims), l.Full(1, o.DType.ToReal(), o.Dims)

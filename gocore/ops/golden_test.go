@@ -14,7 +14,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 )
 
-var rewrite = goflag.Bool("rewrite", false, "write testdata/*.txt anew")
+var rewrite = goflag.Bool("rewrite", false, "write testdata/*.txt again")
 
 // numbered makes each number that is an argument a parameter of the module.
 type numbered struct{ *params }
@@ -111,7 +111,7 @@ func TestGolden(t *testing.T) {
 				for i < len(w)-1 && i < len(g)-1 && w[i] == g[i] {
 					i++
 				}
-				t.Errorf("%s differs at line %d (make golden writes it anew)\nwant %s\ngot  %s", file, i+1, w[i], g[i])
+				t.Errorf("%s differs at line %d (make golden writes it again)\nwant %s\ngot  %s", file, i+1, w[i], g[i])
 			}
 		})
 	}

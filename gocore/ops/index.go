@@ -18,13 +18,13 @@ var indexRows = join(advancedRows, embeddingRows, bagRows, alongRows, scatterRow
 // advancedRows are indexing with lists of tensors. A mask among the indices makes the size of the result
 // depend on values: reading by one is refused, so is writing unless each value goes to all places.
 var advancedRows = []Row{
-	{Name: "index.Tensor", Schema: "(Tensor self, Tensor?[] indices) -> Tensor", Infer: inferIndex, Lower: lowerIndex},
+	{Name: "index.Tensor", Schema: "(Tensor self, Tensor?[] indices) -> Tensor", Bounds: func(c *Ctx) []Bounds { return listBounds(c, 1) }, Infer: inferIndex, Lower: lowerIndex},
 	{Name: "_unsafe_index.Tensor", Schema: "(Tensor self, Tensor?[] indices) -> Tensor", Infer: inferIndex, Lower: lowerIndex},
-	{Name: "index_put", Schema: "(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
+	{Name: "index_put", Schema: "(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", Bounds: func(c *Ctx) []Bounds { return listBounds(c, 1) }, Overlap: ApartButSelf,
 		Infer: inferIndexPut, Lower: lowerIndexPut},
-	{Name: "_unsafe_index_put", Schema: "(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
+	{Name: "_unsafe_index_put", Schema: "(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", Overlap: ApartButSelf,
 		Infer: inferIndexPut, Lower: lowerIndexPut},
-	{Name: "_index_put_impl", Schema: "(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False, bool unsafe=False) -> Tensor",
+	{Name: "_index_put_impl", Schema: "(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False, bool unsafe=False) -> Tensor", Bounds: func(c *Ctx) []Bounds { return listBounds(c, 1) }, Overlap: ApartButSelf,
 		Infer: inferIndexPut, Lower: lowerIndexPut},
 }
 

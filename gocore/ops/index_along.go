@@ -16,12 +16,17 @@ const (
 
 // alongRows read and write whole slices of one dimension, or single elements of the flattened tensor.
 var alongRows = []Row{
-	{Name: "index_select", Schema: "(Tensor self, int dim, Tensor index) -> Tensor", Infer: inferIndexSelect,
+	{Name: "index_select", Schema: "(Tensor self, int dim, Tensor index) -> Tensor", Bounds: func(c *Ctx) []Bounds { return tableBounds(c, 2, axisSize(c)) }, Overlap: Apart, ExactOut: true, Infer: inferIndexSelect,
 		Lower: func(l *Lowering) {
 			x, index, dim := l.vector(0), l.vector(2), acceptedDim(l.Int(1), len(l.Shape(0).Dims))
 			l.Return(l.finish(0, takeRows(l.B, x, index, dim)))
 		}},
-	{Name: "index_add", Schema: indexAddSchema,
+	{Name: "index_add", Schema: indexAddSchema, Bounds: func(c *Ctx) []Bounds {
+		if len(c.In(0).Dims) <= 1 {
+			return tableBounds(c, 2, axisSize(c))
+		}
+		return alongBounds(errs.Runtime, "", false)(c)
+	}, Overlap: ApartButSelf, ExactOut: true,
 		Infer: func(c *Ctx) error { return inferIndexReduce(c, "index_add_()") },
 		Lower: func(l *Lowering) {
 			d := l.Out(0).DType.Accumulate()
@@ -31,7 +36,7 @@ var alongRows = []Row{
 			}
 			l.Return(l.finish(0, putRows(l.B, x, index, source, dim, stablehlo.CombineAdd)))
 		}},
-	{Name: "index_reduce", Schema: reduceSchema,
+	{Name: "index_reduce", Schema: reduceSchema, Bounds: func(c *Ctx) []Bounds { return tableBounds(c, 2, axisSize(c)) }, Overlap: ApartButSelf, ExactOut: true,
 		Infer: func(c *Ctx) error {
 			name := c.Text(4)
 			if _, ok := reductions[name]; !ok || name == "sum" {
@@ -45,14 +50,14 @@ var alongRows = []Row{
 				return putRows(l.B, x, index, update, dim, f)
 			})))
 		}},
-	{Name: "index_copy", Schema: "(Tensor self, int dim, Tensor index, Tensor source) -> Tensor", Infer: inferIndexCopy,
+	{Name: "index_copy", Schema: "(Tensor self, int dim, Tensor index, Tensor source) -> Tensor", Bounds: alongBounds(errs.Index, "index_copy_(): ", false), Overlap: ApartButSelf, ExactOut: true, Infer: inferIndexCopy,
 		Lower: func(l *Lowering) {
 			x, index, source, dim := l.slices(l.Out(0).DType)
 			l.Return(l.finish(0, putRows(l.B, x, index, source, dim, stablehlo.CombineReplace)))
 		}},
-	{Name: "index_fill.int_Scalar", Schema: "(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", Infer: inferIndexFill, Lower: lowerIndexFill},
-	{Name: "index_fill.int_Tensor", Schema: "(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", Infer: inferIndexFill, Lower: lowerIndexFill},
-	{Name: "take", Schema: "(Tensor self, Tensor index) -> Tensor", Infer: inferTake,
+	{Name: "index_fill.int_Scalar", Schema: "(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", Bounds: alongBounds(errs.Index, "", true), Infer: inferIndexFill, Lower: lowerIndexFill},
+	{Name: "index_fill.int_Tensor", Schema: "(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", Bounds: alongBounds(errs.Index, "", true), Infer: inferIndexFill, Lower: lowerIndexFill},
+	{Name: "take", Schema: "(Tensor self, Tensor index) -> Tensor", Bounds: flatBounds, Overlap: Apart, ExactOut: true, Infer: inferTake,
 		Lower: func(l *Lowering) {
 			if l.Out(0).Numel() == 0 {
 				l.Return(l.omitted(0))
@@ -61,7 +66,7 @@ var alongRows = []Row{
 			n := l.Shape(0).Numel()
 			l.Return(takeFlat(l.B, l.In(0), fromEnd(l.B, l.In(1), n, placeType(n))))
 		}},
-	{Name: "put", Schema: "(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor", Infer: inferPut, Lower: lowerPut},
+	{Name: "put", Schema: "(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor", Bounds: flatBounds, Overlap: ApartButSelf, Infer: inferPut, Lower: lowerPut},
 }
 
 // vector is a Tensor argument with at least one dimension.

@@ -11,8 +11,8 @@ import (
 // begins. Results 1 to 3, which the gradients use, are the bag of each index, how many indices each bag
 // holds (the padding row left out), and for mode max which row each element comes from.
 var bagRows = []Row{
-	{Name: "_embedding_bag", Schema: "(" + bagArgs, Infer: inferBag, Lower: lowerBag},
-	{Name: "_embedding_bag_forward_only", Schema: "(" + bagArgs, Infer: inferBag, Lower: lowerBag},
+	{Name: "_embedding_bag", Schema: "(" + bagArgs, Bounds: bagBounds, Infer: inferBag, Lower: lowerBag},
+	{Name: "_embedding_bag_forward_only", Schema: "(" + bagArgs, Bounds: bagBounds, Infer: inferBag, Lower: lowerBag},
 	{Name: "_embedding_bag_backward", Schema: "(Tensor grad, Tensor indices, Tensor offsets, Tensor offset2bag, Tensor bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, int padding_idx=-1) -> Tensor",
 		Infer: func(c *Ctx) error {
 			if c.Bool(9) {

@@ -61,74 +61,8 @@ func lowerFirstOutside(l *Lowering) {
 	l.Return(b.Concatenate(0, b.Reshape(first, one), b.Reshape(found, one)))
 }
 
-// checked are the rows whose operands torch on the CPU compares with bounds, with the classes and messages of its errors.
-// _unsafe_index and ctc_loss are not among them: torch does not look there either.
-var checked = map[string]func(c *Ctx) []Bounds{
-	"index.Tensor":    func(c *Ctx) []Bounds { return listBounds(c, 1) },
-	"index_put":       func(c *Ctx) []Bounds { return listBounds(c, 1) },
-	"_index_put_impl": func(c *Ctx) []Bounds { return listBounds(c, 1) },
-
-	"gather":               alongBounds(errs.Runtime, "", false),
-	"scatter.src":          alongBounds(errs.Runtime, "", false),
-	"scatter.value":        alongBounds(errs.Runtime, "", false),
-	"scatter.reduce":       alongBounds(errs.Runtime, "", false),
-	"scatter.value_reduce": alongBounds(errs.Runtime, "", false),
-	"scatter_add":          alongBounds(errs.Runtime, "", false),
-	"scatter_reduce.two":   alongBounds(errs.Runtime, "", false),
-
-	"index_fill.int_Scalar": alongBounds(errs.Index, "", true),
-	"index_fill.int_Tensor": alongBounds(errs.Index, "", true),
-	"index_copy":            alongBounds(errs.Index, "index_copy_(): ", false),
-	"index_reduce":          func(c *Ctx) []Bounds { return tableBounds(c, 2, axisSize(c)) },
-	"index_select":          func(c *Ctx) []Bounds { return tableBounds(c, 2, axisSize(c)) },
-	"index_add": func(c *Ctx) []Bounds {
-		if len(c.In(0).Dims) <= 1 {
-			return tableBounds(c, 2, axisSize(c))
-		}
-		return alongBounds(errs.Runtime, "", false)(c)
-	},
-	"take": flatBounds,
-	"put":  flatBounds,
-
-	"embedding": func(c *Ctx) []Bounds { return tableBounds(c, 1, c.In(0).Dims[0]) },
-	"embedding_renorm": func(c *Ctx) []Bounds {
-		n := c.In(0).Dims[0]
-		return []Bounds{{Index: c.ID(1), Low: -n, High: n, kind: errs.Index,
-			text: fmt.Sprintf("select(): index %%[1]d out of range for tensor of size %s at dimension 0", dimsText(c.In(0).Dims))}}
-	},
-	"_embedding_bag":              bagBounds,
-	"_embedding_bag_forward_only": bagBounds,
-
-	"nll_loss_forward":    func(c *Ctx) []Bounds { return targetBounds(c, 0, 4) },
-	"nll_loss2d_forward":  func(c *Ctx) []Bounds { return targetBounds(c, 0, 4) },
-	"nll_loss_backward":   func(c *Ctx) []Bounds { return targetBounds(c, 1, 5) },
-	"nll_loss2d_backward": func(c *Ctx) []Bounds { return targetBounds(c, 1, 5) },
-	"multi_margin_loss": func(c *Ctx) []Bounds {
-		return []Bounds{marginBounds(c, "target out of range")}
-	},
-	"multilabel_margin_loss_forward": func(c *Ctx) []Bounds {
-		b := marginBounds(c, "argument #2 'target' is out of range")
-		b.Low = -1 // ends the labels of a sample
-		return []Bounds{b}
-	},
-
-	"max_unpool2d": unpoolBounds,
-	"max_unpool3d": unpoolBounds,
-}
-
-// withBounds gives the rows their bounds.
-func withBounds(rows []Row) []Row {
-	known := 0
-	for i := range rows {
-		if rows[i].Bounds = checked[rows[i].Name]; rows[i].Bounds != nil {
-			known++
-		}
-	}
-	if known != len(checked) {
-		panic("ops: bounds of a row that there is not")
-	}
-	return rows
-}
+// Torch on the CPU compares operands of these rows with bounds, with the classes and messages of its errors: see
+// Row.Bounds. _unsafe_index and ctc_loss have none: torch does not look there either.
 
 // accepted is what torch's messages do not say: which value is refused, and what is accepted.
 const accepted = ": got %%[1]d, expected %d to %d"

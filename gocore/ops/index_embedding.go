@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"fmt"
+
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
@@ -9,7 +11,7 @@ import (
 
 // embeddingRows look rows of a table up.
 var embeddingRows = []Row{
-	{Name: "embedding", Schema: "(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
+	{Name: "embedding", Schema: "(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor", Bounds: func(c *Ctx) []Bounds { return tableBounds(c, 1, c.In(0).Dims[0]) },
 		Infer: inferEmbedding,
 		Lower: func(l *Lowering) { l.Return(takeRows(l.B, l.In(0), l.In(1), 0)) }},
 	{Name: "embedding_dense_backward", Schema: "(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq) -> Tensor",
@@ -24,7 +26,11 @@ var embeddingRows = []Row{
 			return c.Return(g.DType, c.Int(2), g.Dims[len(g.Dims)-1])
 		},
 		Lower: lowerEmbeddingBackward},
-	{Name: "embedding_renorm", Schema: "(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor",
+	{Name: "embedding_renorm", Schema: "(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor", Bounds: func(c *Ctx) []Bounds {
+		n := c.In(0).Dims[0]
+		return []Bounds{{Index: c.ID(1), Low: -n, High: n, kind: errs.Index,
+			text: fmt.Sprintf("select(): index %%[1]d out of range for tensor of size %s at dimension 0", dimsText(c.In(0).Dims))}}
+	},
 		Infer: func(c *Ctx) error {
 			s := c.In(0)
 			if len(s.Dims) != 2 {

@@ -12,23 +12,23 @@ import (
 // scatterRows pair each element with an index along one dimension. A tensor larger than the index takes
 // part with its first elements.
 var scatterRows = []Row{
-	{Name: "gather", Schema: "(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", Infer: inferGather,
+	{Name: "gather", Schema: "(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", Bounds: alongBounds(errs.Runtime, "", false), Overlap: Apart, ExactOut: true, Infer: inferGather,
 		Lower: func(l *Lowering) {
 			index := l.vector(2)
 			l.Return(l.finish(0, takeAlong(l.B, l.vector(0), index, acceptedDim(l.Int(1), index.Rank()))))
 		}},
-	{Name: "scatter.src", Schema: "(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
+	{Name: "scatter.src", Schema: "(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", Bounds: alongBounds(errs.Runtime, "", false), Overlap: ApartButSelf, ExactOut: true,
 		Infer: func(c *Ctx) error { return inferScatter(c, true) }, Lower: lowerScatterReplace},
-	{Name: "scatter.value", Schema: "(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+	{Name: "scatter.value", Schema: "(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", Bounds: alongBounds(errs.Runtime, "", false), Overlap: ApartButSelf, ExactOut: true,
 		Infer: func(c *Ctx) error { return inferScatter(c, false) }, Lower: lowerScatterReplace},
-	{Name: "scatter.reduce", Schema: "(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor",
+	{Name: "scatter.reduce", Schema: "(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor", Bounds: alongBounds(errs.Runtime, "", false), Overlap: ApartButSelf, ExactOut: true,
 		Infer: func(c *Ctx) error { return inferScatterOp(c, true) }, Lower: lowerScatterOp},
-	{Name: "scatter.value_reduce", Schema: "(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor",
+	{Name: "scatter.value_reduce", Schema: "(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor", Bounds: alongBounds(errs.Runtime, "", false), Overlap: ApartButSelf, ExactOut: true,
 		Infer: func(c *Ctx) error { return inferScatterOp(c, false) }, Lower: lowerScatterOp},
-	{Name: "scatter_add", Schema: "(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
+	{Name: "scatter_add", Schema: "(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", Bounds: alongBounds(errs.Runtime, "", false), Overlap: ApartButSelf, ExactOut: true,
 		Infer: func(c *Ctx) error { return inferScatter(c, true) },
 		Lower: func(l *Lowering) { l.Return(l.scatterBy(reductions["sum"], true)) }},
-	{Name: "scatter_reduce.two", Schema: "(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor",
+	{Name: "scatter_reduce.two", Schema: "(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor", Bounds: alongBounds(errs.Runtime, "", false), Overlap: ApartButSelf, ExactOut: true,
 		Infer: inferScatterReduce,
 		Lower: func(l *Lowering) { l.Return(l.scatterBy(reductions[l.Text(4)], l.Bool(5))) }},
 }

@@ -12,9 +12,9 @@ import (
 // fftRows are the Fourier transforms that torch.fft and stft end in. normalization is 0 for none, 1 for
 // one over the square root of the number of elements, 2 for one over it.
 var fftRows = []Row{
-	{Name: "_fft_r2c", Schema: "(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor",
+	{Name: "_fft_r2c", Schema: "(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor", Torch: &Kernel{Out: "out", When: transformsFaster},
 		Infer: inferRealFft, Lower: lowerRealFft},
-	{Name: "_fft_c2c", Schema: "(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor",
+	{Name: "_fft_c2c", Schema: "(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor", Torch: &Kernel{Out: "out", When: transformsFaster},
 		Infer: func(c *Ctx) error {
 			x := c.In(0)
 			if err := fftDims(x, c.Ints(1)); err != nil {
@@ -25,7 +25,7 @@ var fftRows = []Row{
 			}
 			return c.ReturnLike(x)
 		}, Lower: lowerComplexFft},
-	{Name: "_fft_c2r", Schema: "(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor",
+	{Name: "_fft_c2r", Schema: "(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor", Torch: &Kernel{Out: "out", When: transformsFaster},
 		Infer: inferInverseRealFft, Lower: lowerInverseRealFft},
 }
 

@@ -9,7 +9,7 @@ import (
 
 // matrixFunctionRows are functions of square matrices.
 var matrixFunctionRows = []Row{
-	{Name: "linalg_matrix_exp", Schema: "(Tensor self) -> Tensor",
+	{Name: "linalg_matrix_exp", Schema: "(Tensor self) -> Tensor", Torch: &Kernel{When: ofOrder(0, 192)},
 		Infer: func(c *Ctx) error {
 			if s := c.In(0); halves.has(s.DType) && len(s.Dims) >= 2 {
 				if n, m := sides(s); n == m {

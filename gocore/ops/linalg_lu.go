@@ -11,7 +11,7 @@ import (
 // luRows factor matrices as P L U with row interchanges, and take the factors apart. Pivots count from
 // one: step k has exchanged rows k and pivots[k] − 1.
 var luRows = []Row{
-	{Name: "linalg_lu_factor_ex", Schema: "(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, Tensor pivots, Tensor info)",
+	{Name: "linalg_lu_factor_ex", Schema: "(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, Tensor pivots, Tensor info)", ExactOut: true, Torch: &Kernel{Out: "out", When: ofOrder(0, 64)},
 		Infer: func(c *Ctx) error {
 			s, err := c.matrices(0, "torch.lu_factor")
 			if err != nil {
@@ -33,7 +33,7 @@ var luRows = []Row{
 			lu, pivots, info := luFactor(l.B, l.stack(0))
 			l.Return(l.finish(0, lu), l.finish(1, pivots), l.finish(2, info))
 		}},
-	{Name: "linalg_lu", Schema: "(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)",
+	{Name: "linalg_lu", Schema: "(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)", ExactOut: true, Torch: &Kernel{Out: "out", When: ofOrder(0, 64)},
 		Infer: func(c *Ctx) error {
 			s, err := c.matrices(0, "linalg.lu")
 			if err != nil {
@@ -54,7 +54,7 @@ var luRows = []Row{
 			l.Return(l.finish(0, permutationMatrix(l.B, rowOrder(l.B, pivots, lu.Dim(1)), lu.DType())))
 			l.Return(l.finish(1, lower), l.finish(2, upper))
 		}},
-	{Name: "lu_unpack", Schema: "(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> (Tensor P, Tensor L, Tensor U)",
+	{Name: "lu_unpack", Schema: "(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> (Tensor P, Tensor L, Tensor U)", ExactOut: true,
 		Infer: func(c *Ctx) error {
 			s := c.In(0)
 			if len(s.Dims) < 2 {
@@ -66,7 +66,7 @@ var luRows = []Row{
 			return c.returnPLU(s, c.Bool(2), c.Bool(3))
 		},
 		Lower: lowerUnpack},
-	{Name: "_linalg_det", Schema: "(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)",
+	{Name: "_linalg_det", Schema: "(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)", ExactOut: true,
 		Infer: func(c *Ctx) error {
 			s, err := c.squares(0, "linalg.det")
 			if err != nil {
@@ -86,7 +86,7 @@ var luRows = []Row{
 			factors := l.B.Concatenate(1, interchangeSigns(l.B, pivots, lu.DType()), diagonal(l.B, lu))
 			l.Return(l.finish(0, l.B.ReduceProd(factors, []int64{1})), l.finish(1, lu), l.finish(2, pivots))
 		}},
-	{Name: "_linalg_slogdet", Schema: "(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)",
+	{Name: "_linalg_slogdet", Schema: "(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)", ExactOut: true,
 		Infer: func(c *Ctx) error {
 			s, err := c.squares(0, "linalg.slogdet")
 			if err != nil {

@@ -8,7 +8,7 @@ import (
 
 // svdRows are singular values and the eigenvalues of Hermitian matrices, by one-sided Jacobi rotations.
 var svdRows = []Row{
-	{Name: "_linalg_svd", Schema: "(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)",
+	{Name: "_linalg_svd", Schema: "(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)", ExactOut: true, Torch: &Kernel{Out: "U", When: ofOrder(0, 24)},
 		Infer: func(c *Ctx) error {
 			s, err := c.matrices(0, "linalg.svd")
 			if err != nil {
@@ -58,7 +58,7 @@ var svdRows = []Row{
 			u, s, vh := svd(l.B, a, l.Bool(1))
 			l.Return(l.finish(0, u), l.finish(1, s), l.finish(2, vh))
 		}},
-	{Name: "_linalg_eigh", Schema: "(Tensor A, str UPLO=\"L\", bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)",
+	{Name: "_linalg_eigh", Schema: "(Tensor A, str UPLO=\"L\", bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)", ExactOut: true, Torch: &Kernel{Out: "eigenvalues", When: ofOrder(0, 24)},
 		Infer: func(c *Ctx) error {
 			s, err := c.squares(0, "linalg.eigh")
 			if err != nil {
@@ -91,7 +91,7 @@ var svdRows = []Row{
 				l.Return(l.omitted(1))
 			}
 		}},
-	{Name: "linalg_polar", Schema: "(Tensor A) -> (Tensor U, Tensor H)",
+	{Name: "linalg_polar", Schema: "(Tensor A) -> (Tensor U, Tensor H)", ExactOut: true,
 		Infer: func(c *Ctx) error {
 			s, err := c.matrices(0, "linalg.polar")
 			if err != nil {

@@ -10,7 +10,8 @@ import (
 // eigenvalues being the result: calls of torch's kernels, for programs that may call them. _backend/composed/linalg.py
 // leads torch's ops of these names here, or to the CPU.
 var torchLinalgRows = []Row{
-	{Name: "torch_go_xla::linalg_eig", Schema: "(Tensor self) -> (Tensor, Tensor)", Internal: true,
+	{Name: "torch_go_xla::linalg_eig", Schema: "(Tensor self) -> (Tensor, Tensor)", Torch: &Kernel{Out: "out",
+		Op: "linalg_eig(Tensor self) -> (Tensor, Tensor)"}, Internal: true,
 		Infer: func(c *Ctx) error {
 			s, err := c.squares(0, "linalg.eig")
 			if err != nil {
@@ -23,7 +24,8 @@ var torchLinalgRows = []Row{
 			return c.ReturnLike(s.With(s.DType.ToComplex()))
 		},
 		Lower: onlyTorch},
-	{Name: "torch_go_xla::_linalg_eigvals", Schema: "(Tensor self) -> Tensor", Internal: true,
+	{Name: "torch_go_xla::_linalg_eigvals", Schema: "(Tensor self) -> Tensor", Torch: &Kernel{Check: "finite",
+		Op: "_linalg_eigvals(Tensor self) -> Tensor"}, Internal: true,
 		Infer: func(c *Ctx) error {
 			s, err := c.squares(0, "linalg.eigvals")
 			if err != nil {
@@ -33,7 +35,8 @@ var torchLinalgRows = []Row{
 			return c.returnStack(s, s.DType.ToComplex(), n)
 		},
 		Lower: onlyTorch},
-	{Name: "torch_go_xla::linalg_ldl_factor_ex", Schema: "(Tensor self, bool hermitian) -> (Tensor, Tensor, Tensor)", Internal: true,
+	{Name: "torch_go_xla::linalg_ldl_factor_ex", Schema: "(Tensor self, bool hermitian) -> (Tensor, Tensor, Tensor)", Torch: &Kernel{Out: "out",
+		Op: "linalg_ldl_factor_ex(Tensor self, *, bool hermitian=False, bool check_errors=False) -> (Tensor, Tensor, Tensor)"}, Internal: true,
 		Infer: func(c *Ctx) error {
 			s, err := c.squares(0, "torch.linalg.ldl_factor_ex")
 			if err != nil {
@@ -49,7 +52,8 @@ var torchLinalgRows = []Row{
 			return c.returnStack(s, dtype.I32)
 		},
 		Lower: onlyTorch},
-	{Name: "torch_go_xla::linalg_ldl_solve", Schema: "(Tensor LD, Tensor pivots, Tensor B, bool hermitian) -> Tensor", Internal: true,
+	{Name: "torch_go_xla::linalg_ldl_solve", Schema: "(Tensor LD, Tensor pivots, Tensor B, bool hermitian) -> Tensor", Torch: &Kernel{Out: "out", Check: "ldl_pivots",
+		Op: "linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor"}, Internal: true,
 		Infer: func(c *Ctx) error {
 			ld, b := c.In(0), c.In(2)
 			if _, err := c.squares(0, "torch.linalg.ldl_solve"); err != nil {

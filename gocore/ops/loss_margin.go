@@ -9,7 +9,9 @@ import (
 
 // marginRows want the score of the right classes above the others by a margin.
 var marginRows = []Row{
-	{Name: "multi_margin_loss", Schema: "(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor", Static: []int{2},
+	{Name: "multi_margin_loss", Schema: "(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor", Bounds: func(c *Ctx) []Bounds {
+		return []Bounds{marginBounds(c, "target out of range")}
+	}, Static: []int{2},
 		Infer: func(c *Ctx) error {
 			s := c.In(0)
 			if err := checkMultiMargin(s, c.In(1), c.In(4)); err != nil {
@@ -32,7 +34,11 @@ var marginRows = []Row{
 			return c.ReturnLike(c.In(1))
 		},
 		Lower: lowerMultiMarginBackward},
-	{Name: "multilabel_margin_loss_forward", Schema: "(Tensor self, Tensor target, int reduction) -> (Tensor output, Tensor is_target)",
+	{Name: "multilabel_margin_loss_forward", Schema: "(Tensor self, Tensor target, int reduction) -> (Tensor output, Tensor is_target)", Bounds: func(c *Ctx) []Bounds {
+		b := marginBounds(c, "argument #2 'target' is out of range")
+		b.Low = -1 // ends the labels of a sample
+		return []Bounds{b}
+	},
 		Infer: func(c *Ctx) error {
 			s, t := c.In(0), c.In(1)
 			if err := checkMultiLabel(s, t); err != nil {

@@ -17,7 +17,7 @@ const (
 // single sample. A target out of range is an error in torch, which a device cannot raise: it counts as
 // the nearest class in the loss and as none in the gradient.
 var nllRows = []Row{
-	{Name: "nll_loss_forward", Schema: nllSchema,
+	{Name: "nll_loss_forward", Schema: nllSchema, Bounds: func(c *Ctx) []Bounds { return targetBounds(c, 0, 4) },
 		Infer: func(c *Ctx) error {
 			s, t := c.In(0), c.In(1)
 			if err := checkNLL(s, t, c.In(2)); err != nil {
@@ -33,7 +33,7 @@ var nllRows = []Row{
 			return c.Return(s.DType)
 		},
 		Lower: lowerNLL},
-	{Name: "nll_loss2d_forward", Schema: nllSchema,
+	{Name: "nll_loss2d_forward", Schema: nllSchema, Bounds: func(c *Ctx) []Bounds { return targetBounds(c, 0, 4) },
 		Infer: func(c *Ctx) error {
 			s, t := c.In(0), c.In(1)
 			if err := checkNLL2d(s, t, c.In(2)); err != nil {
@@ -45,7 +45,7 @@ var nllRows = []Row{
 			return c.Return(s.DType)
 		},
 		Lower: lowerNLL},
-	{Name: "nll_loss_backward", Schema: nllBackwardSchema,
+	{Name: "nll_loss_backward", Schema: nllBackwardSchema, Bounds: func(c *Ctx) []Bounds { return targetBounds(c, 1, 5) },
 		Infer: func(c *Ctx) error {
 			if err := checkNLL(c.In(1), c.In(2), c.In(3)); err != nil {
 				return err
@@ -53,7 +53,7 @@ var nllRows = []Row{
 			return inferNLLBackward(c)
 		},
 		Lower: lowerNLLBackward},
-	{Name: "nll_loss2d_backward", Schema: nllBackwardSchema,
+	{Name: "nll_loss2d_backward", Schema: nllBackwardSchema, Bounds: func(c *Ctx) []Bounds { return targetBounds(c, 1, 5) },
 		Infer: func(c *Ctx) error {
 			if err := checkNLL2d(c.In(1), c.In(2), c.In(3)); err != nil {
 				return err

@@ -23,7 +23,7 @@ var batchNormRows = []Row{
 			stats := l.batchNorm(l.Bool(5), true, l.Float(7))
 			l.runningStats(stats, 3, l.Float(6))
 		}},
-	{Name: "_native_batch_norm_legit.no_stats", Schema: "(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+	{Name: "_native_batch_norm_legit.no_stats", Schema: "(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)", ExactOut: true,
 		Infer: func(c *Ctx) error {
 			if !c.Bool(3) {
 				return errs.New(errs.Value, "running_mean must be defined in evaluation mode")

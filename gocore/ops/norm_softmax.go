@@ -13,8 +13,8 @@ const (
 
 // softmaxRows are softmax, its logarithm and its kin over one dimension.
 var softmaxRows = []Row{
-	softmaxRow("_softmax", "softmax", softmax),
-	softmaxRow("_log_softmax", "log_softmax", logSoftmax),
+	softmaxRow("_softmax", "softmax", softmax).exactOut(),
+	softmaxRow("_log_softmax", "log_softmax", logSoftmax).exactOut(),
 	softmaxBackwardRow("_softmax_backward_data", softmaxBackward),
 	softmaxBackwardRow("_log_softmax_backward_data", logSoftmaxBackward),
 	{Name: "_safe_softmax", Schema: "(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",

@@ -148,6 +148,13 @@ func binaryPair(name string, infer func(c *Ctx) error, f fun2) []Row {
 	}
 }
 
+// operator is such a pair with a shortcut, which calls the Tensor overload for a number too.
+func operator(name, shortcut string, infer func(c *Ctx) error, f fun2) []Row {
+	rows := binaryPair(name, infer, f)
+	rows[0].Shortcut = &Shortcut{Names: shortcut, Number: rows[0].Name}
+	return rows
+}
+
 // torchScalarName is the name that torch's "not implemented for" messages print.
 func torchScalarName(d dtype.DType) string { return d.C10() }
 

@@ -13,9 +13,9 @@ const alphaScalarSchema = "(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
 // arithmeticRows are the four operations, remainders and the fused forms with a factor.
 var arithmeticRows = join(
 	[]Row{
-		{Name: "add.Tensor", Schema: alphaSchema, Infer: inferSum, Lower: lowerAdd},
+		{Name: "add.Tensor", Shortcut: &Shortcut{Names: "add __add__ __radd__ add_ __iadd__", Number: "add.Tensor"}, Schema: alphaSchema, Infer: inferSum, Lower: lowerAdd},
 		{Name: "add.Scalar", Schema: alphaScalarSchema, Infer: inferSum, Lower: lowerAdd},
-		{Name: "sub.Tensor", Schema: alphaSchema, Infer: noBool(inferSum), Lower: lowerSub},
+		{Name: "sub.Tensor", Shortcut: &Shortcut{Names: "sub __sub__ sub_ __isub__", Number: "sub.Tensor"}, Schema: alphaSchema, Infer: noBool(inferSum), Lower: lowerSub},
 		{Name: "sub.Scalar", Schema: alphaScalarSchema, Infer: noBool(inferSum), Lower: lowerSub},
 		{Name: "rsub.Tensor", Schema: alphaSchema, Infer: noBool(inferSum), Lower: lowerRsub},
 		{Name: "rsub.Scalar", Schema: alphaScalarSchema, Infer: noBool(inferSum), Lower: lowerRsub},
@@ -31,8 +31,8 @@ var arithmeticRows = join(
 		{Name: "lerp.Tensor", Schema: "(Tensor self, Tensor end, Tensor weight) -> Tensor",
 			Infer: inferLerp(3, "lerp_kernel_tensor"), Lower: lowerLerp},
 	},
-	binaryPair("mul", promoted(2), mul),
-	binaryPair("div", implemented("div_cpu", floats|complexes, promotedFloat(2)), (*stablehlo.Builder).Divide),
+	operator("mul", "mul __mul__ __rmul__ mul_ __imul__", promoted(2), mul),
+	operator("div", "div __truediv__ div_ __idiv__", implemented("div_cpu", floats|complexes, promotedFloat(2)), (*stablehlo.Builder).Divide),
 	binaryPair("remainder", inferQuotient("remainder_cpu"), remainder),
 	binaryPair("fmod", inferQuotient("fmod_cpu"), fmod),
 )

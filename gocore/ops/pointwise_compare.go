@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"fmt"
+
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
@@ -33,7 +35,8 @@ func compare(name string, dir stablehlo.Direction, t types) []Row {
 	}
 	infer := compared(name+"_cpu", t)
 	return []Row{
-		{Name: name + ".Tensor", Schema: binarySchema, Infer: infer, Lower: lower},
+		{Name: name + ".Tensor", Schema: binarySchema, Infer: infer, Lower: lower,
+			Shortcut: &Shortcut{Names: fmt.Sprintf("%s __%s__", name, name), Number: name + ".Scalar"}},
 		{Name: name + ".Scalar", Schema: scalarSchema, Infer: infer, Lower: lower},
 	}
 }
@@ -48,7 +51,7 @@ func logical(name string, f fun2) Row {
 
 // selectRows choose by a condition.
 var selectRows = []Row{
-	{Name: "where.self", Schema: "(Tensor condition, Tensor self, Tensor other) -> Tensor",
+	{Name: "where.self", Schema: "(Tensor condition, Tensor self, Tensor other) -> Tensor", ExactOut: true,
 		Infer: func(c *Ctx) error {
 			if d := c.In(0).DType; d != dtype.Bool && d != dtype.U8 {
 				return errs.New(errs.Runtime, "where expected condition to be a boolean tensor, but got a tensor with dtype %s", torchScalarName(d))
@@ -74,7 +77,7 @@ var copyRows = []Row{
 	{Name: "clone", Schema: "(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", // the format is in the result's strides
 		Infer: func(c *Ctx) error { return c.ReturnLike(c.In(0)) },
 		Lower: func(l *Lowering) { l.Return(l.In(0)) }},
-	{Name: "copy", Schema: "(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", ShapeOnly: []int{0},
+	{Name: "copy", Schema: "(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", Overlap: Moved, ShapeOnly: []int{0},
 		Infer: func(c *Ctx) error {
 			self, src := c.In(0), c.In(1)
 			if !expandable(src.Dims, self.Dims) {
@@ -87,13 +90,13 @@ var copyRows = []Row{
 			return c.ReturnLike(self)
 		},
 		Lower: func(l *Lowering) { o := l.Out(0); l.Return(l.Full(1, o.DType, o.Dims)) }},
-	{Name: "fill.Scalar", Schema: "(Tensor self, Scalar value) -> Tensor", ShapeOnly: []int{0}, Uniform: true,
+	{Name: "fill.Scalar", Schema: "(Tensor self, Scalar value) -> Tensor", Overlap: Free, ShapeOnly: []int{0}, Uniform: true,
 		Infer: func(c *Ctx) error {
 			_ = c.ReturnLike(c.In(0))
 			return c.fits(1, c.In(0).DType)
 		},
 		Lower: func(l *Lowering) { o := l.Out(0); l.Return(l.Full(1, o.DType, o.Dims)) }},
-	{Name: "fill.Tensor", Schema: "(Tensor self, Tensor value) -> Tensor", ShapeOnly: []int{0},
+	{Name: "fill.Tensor", Schema: "(Tensor self, Tensor value) -> Tensor", Overlap: Free, ShapeOnly: []int{0},
 		Infer: func(c *Ctx) error {
 			if n := len(c.In(1).Dims); n != 0 {
 				return errs.New(errs.Runtime, "fill_ only supports 0-dimension value tensor but got tensor with %d dimensions.", n)
@@ -101,7 +104,7 @@ var copyRows = []Row{
 			return c.ReturnLike(c.In(0))
 		},
 		Lower: func(l *Lowering) { o := l.Out(0); l.Return(l.Full(1, o.DType, o.Dims)) }},
-	{Name: "zero", Schema: unarySchema, ShapeOnly: []int{0}, Uniform: true,
+	{Name: "zero", Schema: unarySchema, Shortcut: &Shortcut{Names: "zero_"}, ShapeOnly: []int{0}, Uniform: true,
 		Infer: func(c *Ctx) error { return c.ReturnLike(c.In(0)) },
 		Lower: func(l *Lowering) {
 			o := l.Out(0)

@@ -8,11 +8,11 @@ import (
 
 // extremeRows pick one of two operands, or of an operand and its bounds.
 var extremeRows = []Row{
-	extreme("maximum", larger),
-	extreme("minimum", smaller),
+	extreme("maximum", larger).shortcut("maximum"),
+	extreme("minimum", smaller).shortcut("minimum"),
 	extreme("fmax", skipNaN(larger)),
 	extreme("fmin", skipNaN(smaller)),
-	{Name: "heaviside", Schema: "(Tensor self, Tensor values) -> Tensor", Infer: inferHeaviside,
+	{Name: "heaviside", Schema: "(Tensor self, Tensor values) -> Tensor", ExactOut: true, Infer: inferHeaviside,
 		Lower: func(l *Lowering) {
 			b, o := l.B, l.Out(0)
 			x := l.Full(0, o.DType, o.Dims)

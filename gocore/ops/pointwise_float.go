@@ -33,7 +33,7 @@ var floatRows = join([]Row{
 	binary("special_xlog1py", binarySchema, implemented("xlog1py_cpu", floats, promotedFloat(2)), xlogy((*stablehlo.Builder).LogPlusOne)),
 	binary("special_xlog1py.other_scalar", scalarSchema, implemented("xlog1py_cpu", floats, promotedFloat(2)), xlogy((*stablehlo.Builder).LogPlusOne)),
 	binary("special_xlog1py.self_scalar", baseSchema, implemented("xlog1py_cpu", floats, promotedFloat(2)), xlogy((*stablehlo.Builder).LogPlusOne)),
-	{Name: "frexp.Tensor", Schema: "(Tensor self) -> (Tensor mantissa, Tensor exponent)",
+	{Name: "frexp.Tensor", Schema: "(Tensor self) -> (Tensor mantissa, Tensor exponent)", ExactOut: true,
 		Infer: func(c *Ctx) error {
 			s := c.In(0)
 			switch {

@@ -15,15 +15,15 @@ const (
 
 // unaryRows are the functions of one number.
 var unaryRows = []Row{
-	elementary("exp", (*stablehlo.Builder).Exponential),
+	elementary("exp", (*stablehlo.Builder).Exponential).shortcut("exp exp_"),
 	elementary("expm1", (*stablehlo.Builder).ExponentialMinusOne),
-	elementary("log", (*stablehlo.Builder).Log),
+	elementary("log", (*stablehlo.Builder).Log).shortcut("log"),
 	elementary("log1p", (*stablehlo.Builder).LogPlusOne),
-	elementary("sqrt", (*stablehlo.Builder).Sqrt),
-	elementary("sin", (*stablehlo.Builder).Sine),
-	elementary("cos", (*stablehlo.Builder).Cosine),
+	elementary("sqrt", (*stablehlo.Builder).Sqrt).shortcut("sqrt sqrt_"),
+	elementary("sin", (*stablehlo.Builder).Sine).shortcut("sin"),
+	elementary("cos", (*stablehlo.Builder).Cosine).shortcut("cos"),
 	elementary("tan", (*stablehlo.Builder).Tan),
-	elementary("tanh", (*stablehlo.Builder).Tanh),
+	elementary("tanh", (*stablehlo.Builder).Tanh).shortcut("tanh"),
 	elementary("asin", (*stablehlo.Builder).Asin),
 	elementary("acos", (*stablehlo.Builder).Acos),
 	elementary("atan", (*stablehlo.Builder).Atan),
@@ -34,33 +34,33 @@ var unaryRows = []Row{
 	unaryFloat("asinh", "asinh_cpu", floats|complexes, (*stablehlo.Builder).Asinh),
 	unaryFloat("acosh", "acosh_cpu", floats|complexes, (*stablehlo.Builder).Acosh),
 	unaryFloat("atanh", "atanh_cpu", floats|complexes, (*stablehlo.Builder).Atanh),
-	unaryFloat("rsqrt", "rsqrt_cpu", floats|complexes, (*stablehlo.Builder).Rsqrt),
-	unaryFloat("sigmoid", "sigmoid_cpu", floats|complexes, (*stablehlo.Builder).Logistic),
-	unaryFloat("reciprocal", "reciprocal_cpu", floats|complexes, reciprocal),
+	unaryFloat("rsqrt", "rsqrt_cpu", floats|complexes, (*stablehlo.Builder).Rsqrt).shortcut("rsqrt"),
+	unaryFloat("sigmoid", "sigmoid_cpu", floats|complexes, (*stablehlo.Builder).Logistic).shortcut("sigmoid"),
+	unaryFloat("reciprocal", "reciprocal_cpu", floats|complexes, reciprocal).shortcut("reciprocal"),
 	unaryFloat("exp2", "exp2", floats|complexes, exp2),
 	unaryFloat("sinc", "sinc_cpu", floats|complexes, sinc),
-	unary("neg", "neg_cpu", numbers, (*stablehlo.Builder).Negate).refuse(bools, errs.NotImpl,
+	unary("neg", "neg_cpu", numbers, (*stablehlo.Builder).Negate).shortcut("neg neg_").exactOut().refuse(bools, errs.NotImpl,
 		"Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."),
-	unary("relu", "clamp_min_scalar_cpu", reals, func(b *stablehlo.Builder, x value) value { return b.Maximum(x, b.ConstLike(x, 0)) }).
+	unary("relu", "clamp_min_scalar_cpu", reals, func(b *stablehlo.Builder, x value) value { return b.Maximum(x, b.ConstLike(x, 0)) }).shortcut("relu relu_").
 		refuse(bools, errs.NotImpl, "Boolean inputs not supported for relu").
 		refuse(complexes, errs.NotImpl, "clamp is not supported for complex types"),
-	rounding("floor", (*stablehlo.Builder).Floor),
-	rounding("ceil", (*stablehlo.Builder).Ceil),
-	rounding("trunc", trunc),
-	unary("round", "round_vml_cpu", reals, wholeOr((*stablehlo.Builder).RoundNearestEven)),
-	{Name: "round.decimals", Schema: "(Tensor self, *, int decimals) -> Tensor", Infer: inferRoundDecimals, Lower: lowerRoundDecimals},
-	unary("frac", "frac_cpu", floats, func(b *stablehlo.Builder, x value) value { return b.Subtract(x, trunc(b, x)) }),
-	unary("sign", "sign_cpu", bools|ints|floats, sign).refuse(complexes, errs.NotImpl,
+	rounding("floor", (*stablehlo.Builder).Floor).exactOut(),
+	rounding("ceil", (*stablehlo.Builder).Ceil).exactOut(),
+	rounding("trunc", trunc).exactOut(),
+	unary("round", "round_vml_cpu", reals, wholeOr((*stablehlo.Builder).RoundNearestEven)).exactOut(),
+	{Name: "round.decimals", Schema: "(Tensor self, *, int decimals) -> Tensor", ExactOut: true, Infer: inferRoundDecimals, Lower: lowerRoundDecimals},
+	unary("frac", "frac_cpu", floats, func(b *stablehlo.Builder, x value) value { return b.Subtract(x, trunc(b, x)) }).exactOut(),
+	unary("sign", "sign_cpu", bools|ints|floats, sign).exactOut().refuse(complexes, errs.NotImpl,
 		"Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."),
 	unary("sgn", "sign_cpu", bools|numbers, func(b *stablehlo.Builder, x value) value {
 		if x.DType().IsComplex() {
 			return b.Sign(x)
 		}
 		return sign(b, x)
-	}),
-	unary("bitwise_not", "bitwise_not_cpu", bools|ints, (*stablehlo.Builder).Not),
-	unary("_conj_physical", "conj_cpu", bools|numbers, conj),
-	{Name: "abs", Schema: unarySchema,
+	}).exactOut(),
+	unary("bitwise_not", "bitwise_not_cpu", bools|ints, (*stablehlo.Builder).Not).exactOut(),
+	unary("_conj_physical", "conj_cpu", bools|numbers, conj).also("conj_physical"),
+	{Name: "abs", Schema: unarySchema, Shortcut: &Shortcut{Names: "abs"}, ExactOut: true,
 		Infer: func(c *Ctx) error {
 			s := c.In(0)
 			if !(numbers | f8s).has(s.DType) {
@@ -80,7 +80,7 @@ var unaryRows = []Row{
 			}
 		}},
 	{Name: "angle", Schema: unarySchema, Infer: inferAngle, Lower: lowerAngle},
-	{Name: "nan_to_num", Schema: "(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
+	{Name: "nan_to_num", Schema: "(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor", ExactOut: true,
 		Infer: func(c *Ctx) error {
 			if s := c.In(0); s.DType.IsF8() {
 				return notFor("nan_to_num", s.DType)
@@ -99,9 +99,9 @@ var unaryRows = []Row{
 	}),
 	predicate("isnan", "isnan", ^types(0), func(b *stablehlo.Builder, x value) value { return b.Compare(x, x, stablehlo.NE) }),
 	predicate("isinf", "isinf", ^types(0), isInf),
-	predicate("isposinf", "isposinf_cpu", bools|reals, equalsInf(1)).refuse(complexes, errs.Type, "isposinf does not support complex inputs."),
-	predicate("isneginf", "isneginf_cpu", bools|reals, equalsInf(-1)).refuse(complexes, errs.Type, "isneginf does not support complex inputs."),
-	predicate("signbit", "signbit_cpu", bools|reals, signBit).refuse(complexes, errs.NotImpl, "signbit is not implemented for complex tensors."),
+	predicate("isposinf", "isposinf_cpu", bools|reals, equalsInf(1)).exactOut().refuse(complexes, errs.Type, "isposinf does not support complex inputs."),
+	predicate("isneginf", "isneginf_cpu", bools|reals, equalsInf(-1)).exactOut().refuse(complexes, errs.Type, "isneginf does not support complex inputs."),
+	predicate("signbit", "signbit_cpu", bools|reals, signBit).exactOut().refuse(complexes, errs.NotImpl, "signbit is not implemented for complex tensors."),
 }
 
 // elementary is a function whose kernel torch calls by the name of the vector math library.

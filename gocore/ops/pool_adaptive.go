@@ -254,9 +254,9 @@ func lowerAdaptiveMaxBackward(l *Lowering, n int) {
 
 // unpoolRows put values back to the places that a max pooling took them from.
 var unpoolRows = []Row{
-	{Name: "max_unpool2d", Schema: "(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor",
+	{Name: "max_unpool2d", Schema: "(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor", Bounds: unpoolBounds,
 		Infer: func(c *Ctx) error { return inferUnpool(c, 2) }, Lower: func(l *Lowering) { lowerUnpool(l, 2) }},
-	{Name: "max_unpool3d", Schema: "(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor",
+	{Name: "max_unpool3d", Schema: "(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor", Bounds: unpoolBounds,
 		Infer: func(c *Ctx) error {
 			if err := unpoolWindow(&c.Args); err != nil {
 				return err

@@ -11,7 +11,7 @@ import (
 // output_mask: a gradient that is not asked for has no elements, and the registration replaces it by
 // None.
 var gridRows = []Row{
-	{Name: "grid_sampler_2d", Schema: "(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
+	{Name: "grid_sampler_2d", Schema: "(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor", Torch: &Kernel{When: func(l *Lowering) bool { return l.Out(0).Numel() >= 1<<17 }},
 		Infer: func(c *Ctx) error { return inferGrid(c, 2) }, Lower: func(l *Lowering) { lowerGrid(l, 2) }},
 	{Name: "grid_sampler_3d", Schema: "(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
 		Infer: func(c *Ctx) error { return inferGrid(c, 3) }, Lower: func(l *Lowering) { lowerGrid(l, 3) }},

@@ -42,7 +42,7 @@ var sampleRows = []Row{
 			}
 			l.lowerNormal(l.Full(0, d, o.Dims), std)
 		}},
-	{Name: "multinomial", Schema: "(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor", Random: true,
+	{Name: "multinomial", Schema: "(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor", ExactOut: true, Random: true,
 		Infer: inferMultinomial, Lower: lowerMultinomial},
 }
 

@@ -31,7 +31,7 @@ var distanceRows = []Row{
 			p, _ := l.Number(2)
 			l.Return(l.finish(0, pnorm(l.B, l.B.Subtract(x, y), p.Float(), allDims(x.Rank()).list())))
 		}},
-	{Name: "renorm", Schema: "(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", Static: []int{1},
+	{Name: "renorm", Schema: "(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", Overlap: Aligned, ExactOut: true, Static: []int{1},
 		Infer: inferRenorm,
 		Lower: func(l *Lowering) {
 			b, s := l.B, l.Shape(0)

@@ -10,15 +10,15 @@ import (
 
 // extremumRows are maxima and minima, by value and by place.
 var extremumRows = []Row{
-	extremum("amax", "max_values_cpu", amaxSchema, overDim, greatest),
-	extremum("amin", "min_values_cpu", amaxSchema, overDim, least),
-	extremum("max", "max_all", unarySchema, overAll, greatest),
-	extremum("min", "min_all", unarySchema, overAll, least),
-	extremumDim("max", greatest),
-	extremumDim("min", least),
-	extremumPlace("argmax", greatest),
-	extremumPlace("argmin", least),
-	aminmax("aminmax", "(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)", overDim),
+	extremum("amax", "max_values_cpu", amaxSchema, overDim, greatest).exactOut(),
+	extremum("amin", "min_values_cpu", amaxSchema, overDim, least).exactOut(),
+	extremum("max", "max_all", unarySchema, overAll, greatest).overlapping(Apart),
+	extremum("min", "min_all", unarySchema, overAll, least).overlapping(Apart),
+	extremumDim("max", greatest).overlapping(Apart).exactOut(),
+	extremumDim("min", least).overlapping(Apart).exactOut(),
+	extremumPlace("argmax", greatest).exactOut(),
+	extremumPlace("argmin", least).exactOut(),
+	aminmax("aminmax", "(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)", overDim).exactOut(),
 	aminmax("_aminmax", "(Tensor self) -> (Tensor, Tensor)", overAll),
 	aminmax("_aminmax.dim", "(Tensor self, int dim, bool keepdim=False) -> (Tensor, Tensor)", overDim),
 }

@@ -12,9 +12,9 @@ import (
 // orderRows are the reductions that pick an element by its place in the order. Among equal elements
 // they take the first, where torch leaves open which.
 var orderRows = []Row{
-	medianAll("median", false), medianAll("nanmedian", true),
-	medianDim("median", false), medianDim("nanmedian", true),
-	{Name: "kthvalue", Schema: "(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
+	medianAll("median", false).byTorch(&Kernel{When: many(1 << 12)}), medianAll("nanmedian", true).byTorch(&Kernel{When: many(1 << 12)}),
+	medianDim("median", false).byTorch(&Kernel{Out: "dim_values", When: many(1 << 12)}), medianDim("nanmedian", true).byTorch(&Kernel{Out: "dim_values", When: many(1 << 12)}),
+	{Name: "kthvalue", Schema: "(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)", Overlap: Apart, ExactOut: true, Torch: &Kernel{Out: "values", When: many(1 << 12)},
 		Infer: func(c *Ctx) error {
 			if err := inferPicked(c, "kthvalue", 2, true); err != nil {
 				return err
@@ -38,7 +38,7 @@ var orderRows = []Row{
 			v, places := sortPlaces(l.B, x, dim)
 			l.Return(l.finish(0, l.B.SliceDim(v, dim, k, k+1, 1)), l.finish(1, l.B.SliceDim(places, dim, k, k+1, 1)))
 		}},
-	{Name: "mode", Schema: "(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
+	{Name: "mode", Schema: "(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)", Overlap: Apart, ExactOut: true, Torch: &Kernel{Out: "values", When: many(1 << 14)},
 		Infer: func(c *Ctx) error { return inferPicked(c, "mode", 1, false) },
 		Lower: lowerMode},
 }

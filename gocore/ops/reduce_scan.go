@@ -10,12 +10,12 @@ import (
 
 // scanRows are running reductions along one dimension.
 var scanRows = []Row{
-	runningTotal("cumsum", 0, stablehlo.CombineAdd),
-	runningTotal("cumprod", 1, stablehlo.CombineMul),
-	runningExtremum("cummax", stablehlo.GE),
-	runningExtremum("cummin", stablehlo.LE),
-	logCumSumExpRow("logcumsumexp"),
-	logCumSumExpRow("_logcumsumexp"),
+	runningTotal("cumsum", 0, stablehlo.CombineAdd).overlapping(Aligned).byTorch(&Kernel{Out: "out", When: many(1 << 14)}),
+	runningTotal("cumprod", 1, stablehlo.CombineMul).overlapping(Aligned).byTorch(&Kernel{Out: "out", When: many(1 << 14)}),
+	runningExtremum("cummax", stablehlo.GE).exactOut().byTorch(&Kernel{Out: "out", When: many(1 << 14)}),
+	runningExtremum("cummin", stablehlo.LE).exactOut().byTorch(&Kernel{Out: "out", When: many(1 << 14)}),
+	logCumSumExpRow("logcumsumexp").overlapping(Aligned).exactOut().byTorch(&Kernel{Out: "out", When: many(1 << 14)}),
+	logCumSumExpRow("_logcumsumexp").byTorch(&Kernel{Out: "out", When: many(1 << 14)}),
 }
 
 // runningTotal is cumsum or cumprod, whose combiner leaves init as it is.

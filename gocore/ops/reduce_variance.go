@@ -71,7 +71,7 @@ func squareAbs(b *stablehlo.Builder, x value) value {
 
 // vectorNormRows are p-norms. The order shapes the program.
 var vectorNormRows = []Row{
-	vectorNorm("linalg_vector_norm", "(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", axes{dim: 2, keep: 3, dtype: 4}),
+	vectorNorm("linalg_vector_norm", "(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", axes{dim: 2, keep: 3, dtype: 4}).exactOut(),
 	vectorNorm("norm.Scalar", "(Tensor self, Scalar p=2) -> Tensor", axes{}),
 	vectorNorm("norm.ScalarOpt_dim", "(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor", axes{dim: 2, keep: 3}),
 	vectorNorm("norm.ScalarOpt_dim_dtype", "(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor", axes{dim: 2, keep: 3, dtype: 4}),

@@ -43,7 +43,8 @@ type Row struct {
 	Uniform bool
 	// Overlap is which operands may overlap with what the op writes.
 	Overlap Overlap
-	// ExactOut marks an op whose out= argument must have the result's own type.
+	// ExactOut marks an op whose out= argument must have the result's own type; others write to any type that the
+	// result can be cast to. Torch states it in each of its kernels: `python -m tests.conformance --kinds out` compares.
 	ExactOut bool
 	// Random marks an op that draws random numbers: tracing appends the key (see rng.go).
 	Random bool
@@ -51,12 +52,32 @@ type Row struct {
 	Torch *Kernel
 	// Bounds are the values that the op accepts of its indices, which it does not look at by itself; nil: it has none.
 	Bounds func(c *Ctx) []Bounds
+	// Shortcut names the calls of Python that lead to the op and nothing else; nil for none.
+	Shortcut *Shortcut
+	// Also is the base name of in-place and out= forms that are called otherwise than the row.
+	Also string
+	// Collective marks an op that is about all devices: it exchanges data between them or tells them apart.
+	Collective bool
+	// Exchanges marks a collective that moves data between devices.
+	Exchanges bool
 	// Internal marks a row that is not an ATen op (a step of a strided view).
 	Internal bool
 }
 
+// Shortcut says by which names Python calls an op with its operands only. Such a call goes past torch's dispatcher
+// where nothing but the kernel would act (gocore/pyfast/shortcut.c).
+type Shortcut struct {
+	// Names are those of torch's functions and of Tensor's methods, apart by spaces. An in-place form ends in "_" or
+	// begins with "__i".
+	Names string `json:"names"`
+	// Number is the overload that is called if the last operand is a number; "" if there is none.
+	Number string `json:"number"`
+	// Rank is the number of dimensions that all operands must have; 0 for any.
+	Rank int `json:"rank"`
+}
+
 // Table is every row; the number of an op is ir.FirstRow + its place. The order is fixed by families.
-var Table = withBounds(withKernels(markOut(settleOverlaps(join(
+var Table = join(
 	viewRows,
 	shardingRows,
 	elementwise(pointwiseRows),
@@ -78,7 +99,7 @@ var Table = withBounds(withKernels(markOut(settleOverlaps(join(
 	linalgRows,
 	compilerRows,
 	controlRows,
-)))))
+)
 
 var index = func() map[string]ir.Op {
 	m := make(map[string]ir.Op, len(Table))
@@ -91,11 +112,44 @@ var index = func() map[string]ir.Op {
 	return m
 }()
 
+// elementwise are the rows of a family whose ops compute element by element: Aligned, where they do not say otherwise.
 func elementwise(rows []Row) []Row {
 	for i := range rows {
-		rows[i].Overlap = Aligned
+		if rows[i].Overlap == Unstated {
+			rows[i].Overlap = Aligned
+		}
 	}
 	return rows
+}
+
+// overlapping states Overlap of a row that a function makes.
+func (r Row) overlapping(o Overlap) Row {
+	r.Overlap = o
+	return r
+}
+
+// exactOut sets ExactOut of a row that a function makes.
+func (r Row) exactOut() Row {
+	r.ExactOut = true
+	return r
+}
+
+// shortcut states the names by which Python calls a row that a function makes.
+func (r Row) shortcut(names string) Row {
+	r.Shortcut = &Shortcut{Names: names}
+	return r
+}
+
+// also states Also of a row that a function makes.
+func (r Row) also(base string) Row {
+	r.Also = base
+	return r
+}
+
+// byTorch states the kernel of torch of a row that a function makes.
+func (r Row) byTorch(k *Kernel) Row {
+	r.Torch = k
+	return r
 }
 
 func join(families ...[]Row) (all []Row) {

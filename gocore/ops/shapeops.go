@@ -13,8 +13,8 @@ var shapeRows = join(joinRows, moveRows, partRows, viewCopyRows)
 
 // joinRows put tensors side by side.
 var joinRows = []Row{
-	{Name: "cat", Schema: "(Tensor[] tensors, int dim=0) -> Tensor", Infer: inferCat, Lower: lowerCat},
-	{Name: "stack", Schema: "(Tensor[] tensors, int dim=0) -> Tensor", Infer: inferStack, Lower: lowerStack},
+	{Name: "cat", Schema: "(Tensor[] tensors, int dim=0) -> Tensor", Overlap: Apart, Infer: inferCat, Lower: lowerCat},
+	{Name: "stack", Schema: "(Tensor[] tensors, int dim=0) -> Tensor", Overlap: Apart, Infer: inferStack, Lower: lowerStack},
 }
 
 // promoteAll is torch.result_type of a list of tensors.

@@ -11,8 +11,8 @@ import (
 // viewCopyRows are the forms of views that make new tensors: what torch's functionalization, and with it
 // torch.export, turns views into. Those with a list of results are torch's own compositions.
 var viewCopyRows = []Row{
-	sameCopy("alias_copy", unarySchema), sameCopy("detach_copy", unarySchema), sameCopy("lift_fresh_copy", unarySchema),
-	reshaped("view_copy", "(Tensor self, SymInt[] size) -> Tensor", viewSize),
+	sameCopy("alias_copy", unarySchema).exactOut(), sameCopy("detach_copy", unarySchema), sameCopy("lift_fresh_copy", unarySchema),
+	reshaped("view_copy", "(Tensor self, SymInt[] size) -> Tensor", viewSize).exactOut(),
 	reshaped("_reshape_copy", "(Tensor self, SymInt[] size) -> Tensor", viewSize),
 	reshaped("unsqueeze_copy", "(Tensor self, int dim) -> Tensor", func(c *Ctx) ([]int64, error) {
 		s := c.In(0)
@@ -21,13 +21,13 @@ var viewCopyRows = []Row{
 			return nil, err
 		}
 		return append(append(append(c.dims[:0], s.Dims[:d]...), 1), s.Dims[d:]...), nil
-	}),
-	reshaped("squeeze_copy", unarySchema, func(c *Ctx) ([]int64, error) { return c.squeezed(allDims(len(c.In(0).Dims))), nil }),
-	reshaped("squeeze_copy.dim", "(Tensor self, int dim) -> Tensor", squeezeSize),
-	reshaped("squeeze_copy.dims", "(Tensor self, int[] dim) -> Tensor", squeezeSize),
-	{Name: "expand_copy", Schema: "(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor", Infer: inferExpand,
+	}).exactOut(),
+	reshaped("squeeze_copy", unarySchema, func(c *Ctx) ([]int64, error) { return c.squeezed(allDims(len(c.In(0).Dims))), nil }).exactOut(),
+	reshaped("squeeze_copy.dim", "(Tensor self, int dim) -> Tensor", squeezeSize).exactOut(),
+	reshaped("squeeze_copy.dims", "(Tensor self, int[] dim) -> Tensor", squeezeSize).exactOut(),
+	{Name: "expand_copy", Schema: "(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor", ExactOut: true, Infer: inferExpand,
 		Lower: func(l *Lowering) { l.Return(l.B.Broadcast(l.In(0), l.Out(0).Dims)) }},
-	transposed("permute_copy", "(Tensor self, int[] dims) -> Tensor", permutation),
+	transposed("permute_copy", "(Tensor self, int[] dims) -> Tensor", permutation).exactOut(),
 	transposed("transpose_copy.int", "(Tensor self, int dim0, int dim1) -> Tensor", func(dims []int64, args []int64) ([]int64, error) {
 		i, err := WrapDim(args[0], len(dims))
 		if err != nil {
@@ -38,13 +38,13 @@ var viewCopyRows = []Row{
 			return nil, err
 		}
 		return swapped(len(dims), i, j), nil
-	}),
+	}).exactOut(),
 	transposed("t_copy", unarySchema, func(dims []int64, _ []int64) ([]int64, error) {
 		if len(dims) > 2 {
 			return nil, errs.New(errs.Runtime, "t() expects a tensor with <= 2 dimensions, but self is %dD", len(dims))
 		}
 		return swapped(len(dims), 0, len(dims)-1), nil
-	}),
+	}).exactOut(),
 	{Name: "select_copy.int", Schema: "(Tensor self, int dim, SymInt index) -> Tensor",
 		Infer: func(c *Ctx) error {
 			s := c.In(0)
@@ -79,7 +79,7 @@ var viewCopyRows = []Row{
 			}
 			l.Return(l.part(p))
 		}},
-	{Name: "narrow_copy", Schema: "(Tensor self, int dim, SymInt start, SymInt length) -> Tensor", Infer: inferNarrow,
+	{Name: "narrow_copy", Schema: "(Tensor self, int dim, SymInt start, SymInt length) -> Tensor", ExactOut: true, Infer: inferNarrow,
 		Lower: func(l *Lowering) {
 			dim, start := acceptedDim(l.Int(1), len(l.Shape(0).Dims)), l.Int(2)
 			if start < 0 {
@@ -87,7 +87,7 @@ var viewCopyRows = []Row{
 			}
 			l.Return(l.part(slicing{dim: dim, start: start, step: 1, n: l.Int(3)}))
 		}},
-	{Name: "view_copy.dtype", Schema: "(Tensor self, ScalarType dtype) -> Tensor", Infer: inferViewType,
+	{Name: "view_copy.dtype", Schema: "(Tensor self, ScalarType dtype) -> Tensor", ExactOut: true, Infer: inferViewType,
 		Lower: func(l *Lowering) { l.Return(l.B.Reshape(bitcast(l.B, l.In(0), l.Type(1)), l.Out(0).Dims)) }},
 	{Name: "view_as_real_copy", Schema: unarySchema,
 		Infer: func(c *Ctx) error {

@@ -36,7 +36,7 @@ var moveRows = []Row{
 			}
 			l.Return(l.finish(0, repeats(l.B, l.As(0, dtype.I64), l.Out(0).Dims[0])))
 		}},
-	triangular("tril", stablehlo.LE), triangular("triu", stablehlo.GE),
+	triangular("tril", stablehlo.LE).exactOut(), triangular("triu", stablehlo.GE).exactOut(),
 	{Name: "trace", Schema: unarySchema,
 		Infer: func(c *Ctx) error {
 			s := c.In(0)

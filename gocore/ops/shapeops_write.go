@@ -51,7 +51,7 @@ var partRows = []Row{
 			g := l.B.Broadcast(l.In(0), slices.Concat(size[:dim], size[dim+1:]))
 			l.Return(l.gradientAt(3, l.B.Reshape(g, block), slicing{dim, at, 1, 1}))
 		}},
-	{Name: "slice_scatter", Schema: "(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor", Offsets: []int{3, 4},
+	{Name: "slice_scatter", Schema: "(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor", ExactOut: true, Offsets: []int{3, 4},
 		Infer: func(c *Ctx) error {
 			s := c.In(0)
 			p, err := sliced(s.Dims, c.Int(2), c.IntOr(3, 0), c.IntOr(4, math.MaxInt64), c.IntOr(5, 1))

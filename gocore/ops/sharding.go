@@ -60,7 +60,7 @@ var shardingRows = []Row{
 		Lower: func(l *Lowering) {
 			l.Return(FullToShard(l.B, l.In(0), l.sharding(1), l.sharding(2)))
 		}},
-	{Name: "torch_go_xla::all_reduce", Schema: "(Tensor self, str op, int[] groups, int size) -> Tensor", Internal: true,
+	{Name: "torch_go_xla::all_reduce", Schema: "(Tensor self, str op, int[] groups, int size) -> Tensor", Internal: true, Collective: true, Exchanges: true,
 		Infer: func(c *Ctx) error {
 			if err := c.groups(2); err != nil {
 				return err
@@ -80,7 +80,7 @@ var shardingRows = []Row{
 			}
 			l.Return(l.averaged(l.B.AllReduce([]value{x}, l.groups(2), combined(fold))[0], 1, 3))
 		}},
-	{Name: "torch_go_xla::all_gather", Schema: "(Tensor self, int dim, int[] groups, int size) -> Tensor", Internal: true,
+	{Name: "torch_go_xla::all_gather", Schema: "(Tensor self, int dim, int[] groups, int size) -> Tensor", Internal: true, Collective: true, Exchanges: true,
 		Infer: func(c *Ctx) error {
 			if err := c.groups(2); err != nil {
 				return err
@@ -91,7 +91,7 @@ var shardingRows = []Row{
 			x := l.exchanged()
 			l.Return(l.B.AllGather(x, l.dim(1, x), l.Int(3), l.groups(2)))
 		}},
-	{Name: "torch_go_xla::reduce_scatter", Schema: "(Tensor self, str op, int dim, int[] groups, int size) -> Tensor", Internal: true,
+	{Name: "torch_go_xla::reduce_scatter", Schema: "(Tensor self, str op, int dim, int[] groups, int size) -> Tensor", Internal: true, Collective: true, Exchanges: true,
 		Infer: func(c *Ctx) error {
 			if err := c.groups(3); err != nil {
 				return err
@@ -111,7 +111,7 @@ var shardingRows = []Row{
 			}
 			l.Return(l.averaged(l.B.ReduceScatter(x, l.dim(2, x), l.Int(4), l.groups(3), combined(fold)), 1, 4))
 		}},
-	{Name: "torch_go_xla::all_to_all", Schema: "(Tensor self, int split_dim, int concat_dim, int[] groups, int size) -> Tensor", Internal: true,
+	{Name: "torch_go_xla::all_to_all", Schema: "(Tensor self, int split_dim, int concat_dim, int[] groups, int size) -> Tensor", Internal: true, Collective: true, Exchanges: true,
 		Infer: func(c *Ctx) error {
 			if err := c.groups(3); err != nil {
 				return err
@@ -122,7 +122,7 @@ var shardingRows = []Row{
 			x := l.exchanged()
 			l.Return(l.B.AllToAll(x, l.dim(1, x), l.dim(2, x), l.Int(4), l.groups(3)))
 		}},
-	{Name: "torch_go_xla::collective_permute", Schema: "(Tensor self, int[] pairs) -> Tensor", Internal: true,
+	{Name: "torch_go_xla::collective_permute", Schema: "(Tensor self, int[] pairs) -> Tensor", Internal: true, Collective: true, Exchanges: true,
 		Infer: func(c *Ctx) error {
 			if err := c.pairs(1); err != nil {
 				return err
@@ -137,7 +137,7 @@ var shardingRows = []Row{
 			}
 			l.Return(l.B.CollectivePermute(l.exchanged(), pairs, l.groups(-1).Channel))
 		}},
-	{Name: "torch_go_xla::partition_id", Schema: "(Tensor like) -> Tensor", Internal: true, ShapeOnly: []int{0},
+	{Name: "torch_go_xla::partition_id", Schema: "(Tensor like) -> Tensor", Internal: true, Collective: true, ShapeOnly: []int{0},
 		Infer: func(c *Ctx) error {
 			return c.Return(dtype.I64)
 		},

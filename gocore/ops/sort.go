@@ -16,13 +16,13 @@ var sortRows = join(orderedRows, searchRows, histogramRows)
 
 // orderedRows are sorts, whole or of the first elements.
 var orderedRows = []Row{
-	{Name: "sort", Schema: "(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
+	{Name: "sort", Schema: "(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)", Overlap: Aligned, ExactOut: true, Torch: &Kernel{Out: "values", When: many(1 << 12)},
 		Infer: func(c *Ctx) error { return inferSort(c, 1) },
 		Lower: func(l *Lowering) { l.sort(1, l.Bool(2)) }},
-	{Name: "sort.stable", Schema: "(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
+	{Name: "sort.stable", Schema: "(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)", Overlap: Aligned, ExactOut: true, Torch: &Kernel{Out: "values_stable", When: many(1 << 12)},
 		Infer: func(c *Ctx) error { return inferSort(c, 2) },
 		Lower: func(l *Lowering) { l.sort(2, l.Bool(3)) }},
-	{Name: "topk", Schema: "(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)",
+	{Name: "topk", Schema: "(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)", Overlap: Aligned, ExactOut: true, Torch: &Kernel{Out: "values", When: many(1 << 12)},
 		Infer: inferTopK, Lower: lowerTopK},
 }
 
@@ -132,13 +132,13 @@ func lowerTopK(l *Lowering) {
 
 // searchRows place values among ordered ones.
 var searchRows = []Row{
-	searchsorted("searchsorted.Tensor", "(Tensor sorted_sequence, Tensor self, "+sideOptions),
-	searchsorted("searchsorted.Scalar", "(Tensor sorted_sequence, Scalar self, "+sideOptions),
-	bucketize("bucketize.Tensor", "(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"),
-	bucketize("bucketize.Scalar", "(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"),
-	isin("isin.Tensor_Tensor", "(Tensor elements, Tensor test_elements, "+isinOptions),
-	isin("isin.Tensor_Scalar", "(Tensor elements, Scalar test_element, "+isinOptions),
-	isin("isin.Scalar_Tensor", "(Scalar element, Tensor test_elements, "+isinOptions),
+	searchsorted("searchsorted.Tensor", "(Tensor sorted_sequence, Tensor self, "+sideOptions).exactOut(),
+	searchsorted("searchsorted.Scalar", "(Tensor sorted_sequence, Scalar self, "+sideOptions).exactOut(),
+	bucketize("bucketize.Tensor", "(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor").exactOut(),
+	bucketize("bucketize.Scalar", "(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor").exactOut(),
+	isin("isin.Tensor_Tensor", "(Tensor elements, Tensor test_elements, "+isinOptions).exactOut(),
+	isin("isin.Tensor_Scalar", "(Tensor elements, Scalar test_element, "+isinOptions).exactOut(),
+	isin("isin.Scalar_Tensor", "(Scalar element, Tensor test_elements, "+isinOptions).exactOut(),
 }
 
 const (

@@ -8,7 +8,7 @@
  *
  * torch asks while it unwinds too, from code that may not throw, with the exception of a hook or of a custom
  * backward pass still pending; and CPython makes an error of any call that returns with an exception pending, so
- * that the process would end. The answer to such a call carries the exception: torch lets go of the answer
+ * that the process would end. The answer to such a call carries the exception: torch releases the answer
  * before it looks for the exception, and the carrier's end makes it pending again. */
 #include <stddef.h>
 #include <string.h>

@@ -57,12 +57,12 @@ enum { RELEASE_BATCH = 64 };
 
 /* The storage whose tensor this thread is making. torch drops some of those that it refuses and leaves others to
  * the caller; by then another thread may have freed it. */
-static _Thread_local const storage *unborn;
+static _Thread_local const storage *creating;
 
 static void storage_died(dl_managed *managed) {
   if (tgx_forked) return; /* the parent's storage: the child owns nothing */
   storage *s = (storage *)managed;
-  if (s == unborn) unborn = NULL;
+  if (s == creating) creating = NULL;
   s->next = atomic_load_explicit(&dead, memory_order_relaxed);
   while (!atomic_compare_exchange_weak_explicit(&dead, &s->next, s, memory_order_release, memory_order_relaxed)) {
   }
@@ -116,11 +116,11 @@ PyObject *tgx_new_tensor(int64_t handle, int32_t scalar_type, int64_t device, in
   m->deleter = storage_died;
   memcpy(s->dims, sizes, (size_t)ndim * sizeof(int64_t));
   if (strides) memcpy(s->dims + ndim, strides, (size_t)ndim * sizeof(int64_t));
-  unborn = s;
+  creating = s;
   PyObject *capsule = PyCapsule_New(m, "dltensor", NULL);
   PyObject *tensor = capsule ? PyObject_CallOneArg(tgx_state.from_dlpack, capsule) : NULL;
-  if (tensor == NULL && unborn == s) storage_died(m);
-  unborn = NULL;
+  if (tensor == NULL && creating == s) storage_died(m);
+  creating = NULL;
   Py_XDECREF(capsule);
   return tensor;
 }

@@ -71,9 +71,9 @@ func LiveBytes() int64 { return liveBytes.Load() }
 
 var unreported = metrics.C("UnreportedPluginError")
 
-// untold counts a plugin's error that has nobody to go to, as it befell the freeing of something, or a question whose
+// countUnreported counts a plugin's error that has nobody to go to, as it befell the freeing of something, or a question whose
 // answer can be done without.
-func untold(err error) {
+func countUnreported(err error) {
 	if err != nil {
 		unreported.Add(1)
 	}
@@ -112,7 +112,7 @@ func (b *Buffer) Release() {
 	}
 	live.Add(-1)
 	liveBytes.Add(-b.bytes)
-	untold(b.Dev.client.Destroy(b.parts...))
+	countUnreported(b.Dev.client.Destroy(b.parts...))
 }
 
 // ready makes a pending buffer ready, whose parts have been set.

@@ -25,16 +25,16 @@ type Job struct {
 	Index, Count int
 	Store        *rendezvous.Store
 
-	mu      sync.Mutex
-	at      map[string]int64 // by stream: how many exchanges there were
-	untold  []rendezvous.Segment
-	overdue *time.Timer // tells of untold
-	failure error
-	failed  chan struct{} // closed with failure
-	since   time.Time     // of the failure
-	timeout time.Duration // 0: none
-	waits   *wait         // for the others, by the program that runs
-	awake   rendezvous.Awake
+	mu         sync.Mutex
+	at         map[string]int64 // by stream: how many exchanges there were
+	unreported []rendezvous.Segment
+	overdue    *time.Timer // tells of unreported
+	failure    error
+	failed     chan struct{} // closed with failure
+	since      time.Time     // of the failure
+	timeout    time.Duration // 0: none
+	waits      *wait         // for the others, by the program that runs
+	awake      rendezvous.Awake
 }
 
 // wait is one of a program for other processes.
@@ -201,8 +201,8 @@ func (j *Job) late(exchanges []exchange, timeout time.Duration) error {
 func (j *Job) tell() {
 	defer caught("telling the job what this process runs")
 	j.mu.Lock()
-	segments := j.untold
-	j.untold = nil
+	segments := j.unreported
+	j.unreported = nil
 	j.mu.Unlock()
 	j.fail(j.report(segments))
 }
@@ -234,9 +234,9 @@ func (j *Job) enter(x *Executable) error {
 	j.waits = &wait{j.awake.Total(), exchanges}
 	known := x.told
 	x.told = true
-	j.untold = nil
+	j.unreported = nil
 	if known {
-		j.untold = segments
+		j.unreported = segments
 		j.overdue.Reset(patience)
 	}
 	j.mu.Unlock()
@@ -256,7 +256,7 @@ func (j *Job) leave() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.overdue.Stop()
-	j.untold, j.waits = nil, nil
+	j.unreported, j.waits = nil, nil
 }
 
 // exchangesOf is what this process does of a program's collectives on a device, a stream for each group of

@@ -62,7 +62,7 @@ func (d *Device) Compile(module []byte, args int, by Division) (*Executable, err
 		return nil, e
 	}
 	if err := d.room(exe); err != nil {
-		untold(exe.Close())
+		countUnreported(exe.Close())
 		return nil, err
 	}
 	return d.load(exe, args, by.Replicas), nil
@@ -79,7 +79,7 @@ func (d *Device) room(exe *pjrt.Executable) error {
 	if err != nil {
 		var pe *pjrt.Error
 		if !errors.As(err, &pe) || pe.Code != pjrt.Unimplemented {
-			untold(err)
+			countUnreported(err)
 		}
 		return nil
 	}
@@ -113,7 +113,7 @@ func (d *Device) load(exe *pjrt.Executable, args int, replicas bool) *Executable
 // CodeBytes is the size of the generated code, 0 if the plugin does not know.
 func (x *Executable) CodeBytes() int64 {
 	n, err := x.exe.CodeSize()
-	untold(err)
+	countUnreported(err)
 	return int64(max(n, 0))
 }
 
@@ -154,7 +154,7 @@ func (x *Executable) Close() error {
 }
 
 // Release is Close for a caller who has nobody to tell an error to.
-func (x *Executable) Release() { untold(x.Close()) }
+func (x *Executable) Release() { countUnreported(x.Close()) }
 
 func (x *Executable) call() (*pjrt.Call, error) {
 	x.mu.Lock()
@@ -303,7 +303,7 @@ func (d *Device) execute(l *Launch) {
 	defer caught("ending a program") // the queue moves on
 	err := d.launch(l)
 	if err != nil {
-		if internal := d.salvaged(l, err); internal != nil {
+		if internal := d.recovered(l, err); internal != nil {
 			for _, o := range l.Outs {
 				if !o.Ready() {
 					o.fail(internal)
@@ -319,7 +319,7 @@ func (d *Device) execute(l *Launch) {
 		o.Release()
 	}
 	if l.Done != nil {
-		untold(done(l, err))
+		countUnreported(done(l, err))
 	}
 	// A result refers to its launch for the wait group: what stayed here would keep every buffer alive
 	// that came before it, from the first step on.
@@ -338,10 +338,10 @@ func (d *Device) launch(l *Launch) (err error) {
 	return d.start(l, x)
 }
 
-// salvaged is salvage; it returns what went wrong with that.
-func (d *Device) salvaged(l *Launch, cause error) (err error) {
+// recovered is recovery; it returns what went wrong with that.
+func (d *Device) recovered(l *Launch, cause error) (err error) {
 	defer errs.Catch(&err, "recovering from: "+cause.Error())
-	d.salvage(l, cause)
+	d.recovery(l, cause)
 	return nil
 }
 
@@ -403,7 +403,7 @@ func (d *Device) start(l *Launch, x *Executable) error {
 		}
 	}
 	if x.joint { // others decide how long it takes: callers who wait for the queue can be interrupted
-		if err := d.settleExchange(); err != nil {
+		if err := d.awaitExchange(); err != nil {
 			return err
 		}
 	}
@@ -430,13 +430,13 @@ func (d *Device) profile(l *Launch, x *Executable) {
 		}
 		profile.Executed(d.Index+int32(k), l.Recorded, int64(len(l.Outs)), func() {
 			_ = d.client.AwaitContext(context.Background(), ev) // a failure belongs to the buffers
-			untold(d.client.DestroyEvents(ev))
+			countUnreported(d.client.DestroyEvents(ev))
 		})
 	}
 }
 
-// settleExchange waits for the program that was started last. The caller holds run.
-func (d *Device) settleExchange() error {
+// awaitExchange waits for the program that was started last. The caller holds run.
+func (d *Device) awaitExchange() error {
 	latest := (d.next + inFlight - 1) % inFlight
 	if err := d.retireAt(latest); err != nil {
 		if failure := d.job.Failure(); failure != nil {
@@ -471,7 +471,7 @@ func (l *Launch) shared() []int32 {
 // dropPacks destroys what the scratch has of packs, which follow the buffers.
 func (x *Executable) dropPacks(buffers int) {
 	for first := 0; first < len(x.raw); first += x.args {
-		untold(x.dev.client.Destroy(x.raw[first+buffers : first+x.args]...))
+		countUnreported(x.dev.client.Destroy(x.raw[first+buffers : first+x.args]...))
 	}
 }
 
@@ -483,7 +483,7 @@ func (d *Device) uploadPack(p *Pack, k int) (pjrt.Buffer, error) {
 		return 0, d.explain(err, "copying the numbers of a program to %s", d)
 	}
 	if err := d.client.DestroyEvents(ev); err != nil {
-		untold(d.client.Destroy(b))
+		countUnreported(d.client.Destroy(b))
 		return 0, translate(err)
 	}
 	return b, nil

@@ -53,7 +53,7 @@ func open(t *testing.T, opts map[string]any) *fixture {
 		}
 		after := control.Live()
 		for end := time.Now().Add(5 * time.Second); after != before && time.Now().Before(end); after = control.Live() {
-			time.Sleep(time.Millisecond) // a worker thread lets go of its client a moment later
+			time.Sleep(time.Millisecond) // a worker thread releases its client a moment later
 		}
 		if after != before {
 			t.Errorf("the plugin had %+v before and %+v after", before, after)

@@ -50,7 +50,7 @@ func (d *Device) Borrow(src unsafe.Pointer, s *shape.Shape, done func()) (*Buffe
 		if d.client.AwaitContext(context.Background(), ev) != nil {
 			_ = d.client.Await(ev) // it may be the waiting alone that failed
 		}
-		untold(d.client.DestroyEvents(ev))
+		countUnreported(d.client.DestroyEvents(ev))
 		done()
 	}()
 	return b, nil

@@ -12,7 +12,7 @@
 // reach past the end of an array that does not divide, where their content means nothing.
 //
 // A *Sharding is immutable and unique in the process: two shardings place every array alike exactly when
-// their pointers are equal. The package imports errs alone.
+// their pointers are equal. The package imports only errs.
 package sharding
 
 import (

@@ -12,7 +12,7 @@ import (
 	hlo "github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write testdata/*.txt anew")
+var rewrite = flag.Bool("rewrite", false, "write testdata/*.txt again")
 
 func allCases() []goldenCase {
 	var out []goldenCase
@@ -61,7 +61,7 @@ func TestGolden(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(want, buf.Bytes()) {
-			t.Errorf("%s differs%s\n(go test -run TestGolden -rewrite writes it anew)", path, firstDifference(string(want), buf.String()))
+			t.Errorf("%s differs%s\n(go test -run TestGolden -rewrite writes it again)", path, firstDifference(string(want), buf.String()))
 		}
 	}
 }

@@ -15,7 +15,7 @@
 // csrc/table.c. They are read when the library is loaded, so a test that sets
 // them loads a copy of its own (Copy).
 //
-// It imports the standard library alone and is for tests only.
+// It imports only the standard library and is for tests only.
 package nullplugin
 
 import (
@@ -50,7 +50,7 @@ func Build(tb testing.TB) string {
 }
 
 // Copy gives the test a copy of the library, which has a state of its own and
-// reads the environment anew.
+// reads the environment again.
 func Copy(tb testing.TB) string {
 	tb.Helper()
 	data, err := os.ReadFile(Build(tb))

@@ -1,6 +1,6 @@
 """The low-level functions of torch_xla's ``_XLAC`` that programs and tests use.
 
-Tensors inside ``torch.func.functionalize`` are unwrapped by `settled` before anything reads their storage.
+Tensors inside ``torch.func.functionalize`` are unwrapped by `unwrapped` before anything reads their storage.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import torch
 from ._backend import partitioning
 from ._backend.core import device_index, is_xla
 from ._backend.op_sharding import OpSharding, ShardingType
-from ._backend.snapshot import cpu_tensors, settled
+from ._backend.snapshot import cpu_tensors, unwrapped
 from ._core import core as _native
 from .backends import get_mat_mul_precision as _xla_get_mat_mul_precision  # noqa: F401
 from .backends import set_mat_mul_precision as _xla_set_mat_mul_precision  # noqa: F401
 
 
 def _checked(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
-    plain = [settled(t) for t in tensors]
+    plain = [unwrapped(t) for t in tensors]
     for t in plain:
         if not is_xla(t):
             raise RuntimeError(f"expected xla tensors, got one on {t.device}")
@@ -147,7 +147,7 @@ def _global(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _sharding(tensor: torch.Tensor) -> OpSharding | None:
-    text = partitioning.sharding_of(settled(_global(tensor)))
+    text = partitioning.sharding_of(unwrapped(_global(tensor)))
     return OpSharding.parse(text) if text else None
 
 
@@ -300,7 +300,7 @@ def _xla_metric_data(name: str) -> tuple[int, float, list[tuple[float, float]]] 
 
 def _get_xla_tensor_debug_info(tensor: torch.Tensor) -> str:
     """Return what is known of a tensor: where it is, its recorded op or its buffer, its sharding."""
-    plain = settled(_global(tensor))
+    plain = unwrapped(_global(tensor))
     state, spec = _describe(plain), _get_xla_sharding_spec(plain)
     sharded = partitioning.is_spmd()
     lines = [f"Device: {'SPMD:0' if sharded else plain.device}", f"Size: {list(plain.shape)}"]
@@ -325,4 +325,4 @@ def _get_xla_tensor_debug_info(tensor: torch.Tensor) -> str:
 
 def _describe(tensor: torch.Tensor) -> dict[str, Any]:
     """Return the state of a tensor's storage."""
-    return _native.describe(_native.fast.handle(settled(tensor)))
+    return _native.describe(_native.fast.handle(unwrapped(tensor)))

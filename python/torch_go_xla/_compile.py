@@ -202,7 +202,7 @@ def compile(
 
     The first two calls record the step as usual, backward pass and optimizer included. If both are the same program
     with the same numbers, later calls only hand over the tensors: parameters, optimizer states and the random state
-    are read and written where they are. Recorded anew is a call with other shapes, types, aliasing or values of its
+    are read and written where they are. Recorded again is a call with other shapes, types, aliasing or values of its
     arguments; and one where a number, flag, tensor, sequence of these, module (its modes, parameters and buffers) or
     optimizer setting that the function takes from its closure or its module's globals has changed. So is every call of
     a function whose numbers differ from call to call (`Compiled.explain` says so). Optimizers that the function takes

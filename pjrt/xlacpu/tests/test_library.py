@@ -34,6 +34,7 @@ def test_finds_xlas_libraries_beside_itself_and_tensorflows_nowhere(plugin):
     assert not any("/" in name or "tensorflow" in name for name in needed)
 
 
+@pytest.mark.longer
 @pytest.mark.parametrize("name", ["libpjrt_xla_cpu.so", IMPLEMENTATION, *XLA_LIBRARIES])
 def test_needs_no_newer_system_than_the_wheel_says(plugin, name):
     """The symbol versions of manylinux_2_28: those of glibc 2.28 and of GCC 8's libraries."""

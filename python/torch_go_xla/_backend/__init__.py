@@ -23,6 +23,7 @@ from . import (
     mixed,
     optim,
     register,
+    rows,
     sharing,
     storage,
 )
@@ -70,7 +71,7 @@ def install(implementation: NativeCore) -> None:
     except ImportError as e:
         raise ImportError(f"torch {torch.__version__}: {e}. {device.WORKS_WITH}") from None
     device.claim_device()
-    register.register(native().op_table())
+    register.register(rows.read(native().op_table()))
     storage.register()
     optim.register()
     sharing.install()

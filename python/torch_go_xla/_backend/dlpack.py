@@ -10,7 +10,7 @@ import torch
 from torch.utils.dlpack import DLDeviceType
 
 from .core import device_index, native, scalar_type
-from .snapshot import settled
+from .snapshot import unwrapped
 from .transfer import move, new_tensor
 
 CPU = (DLDeviceType.kDLCPU, 0)
@@ -22,7 +22,7 @@ def shared(tensor: torch.Tensor) -> torch.Tensor:
     The memory lives as long as a tensor over it, and no program writes to it meanwhile: a later write to the xla
     tensor gives that another buffer. Nobody else may write to it either. BufferError if the host cannot read it.
     """
-    plain = settled(tensor)
+    plain = unwrapped(tensor)
     storage, core = plain.untyped_storage(), native()
     held = core.snapshot([storage.data_ptr()])
     try:

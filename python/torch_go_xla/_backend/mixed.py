@@ -7,6 +7,7 @@ or negated and leaves it to the kernel to honour that.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,11 +20,11 @@ from .kernels import UNSIZED
 
 _aten = torch.ops.aten
 
-# Ops with a list of indices, which may be on the CPU, as they may for a CUDA tensor.
-_TAKES_INDICES = {
-    "index.Tensor", "index.Tensor_out", "_unsafe_index.Tensor", "index_put", "index_put_", "index_put.out",
-    "_unsafe_index_put", "_index_put_impl", "_index_put_impl_",
-}  # fmt: skip
+
+@functools.cache
+def _takes_indices(name: str) -> bool:
+    """Return whether an op has a list of indices, which may be on the CPU, as they may for a CUDA tensor."""
+    return any(str(a.type) == "List[Optional[Tensor]]" for a in fallback.overload(name)._schema.arguments)
 
 
 def _tensors(x: Any) -> Iterator[torch.Tensor]:
@@ -116,7 +117,7 @@ def otherwise(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], why: N
     """Run an op that its kernel cannot record; why is the core's error if it has no lowering for this use."""
     name: str = kernel.name
     if why is not None:
-        if name in _TAKES_INDICES and any(i is not None and i.dtype in _MASKS for i in args[1]):
+        if _takes_indices(name) and any(i is not None and i.dtype in _MASKS for i in args[1]):
             return _by_positions(kernel, args, kwargs)
         if name in UNSIZED:
             return UNSIZED[name](*args, **kwargs)
@@ -134,7 +135,7 @@ def otherwise(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], why: N
     device = kwargs.get("device")
     if device is not None and args and is_xla(args[0]) and _normal(device) != args[0].device:
         return _like_elsewhere(fallback.overload(name), args, kwargs)
-    if name in _TAKES_INDICES and is_xla(args[0]) and not any(is_xla(v) != is_xla(args[0]) for v in args[2:3]):
+    if _takes_indices(name) and is_xla(args[0]) and not any(is_xla(v) != is_xla(args[0]) for v in args[2:3]):
         indices = [i if i is None or is_xla(i) else transfer.move(i, args[0].device) for i in args[1]]
         return kernel(args[0], indices, *args[2:], **kwargs)
     return _on_one_device(name, args, kwargs)

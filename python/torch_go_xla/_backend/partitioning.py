@@ -82,7 +82,7 @@ def annotate(t: torch.Tensor, sharding: str, open: bool = False) -> torch.Tensor
 def annotate_(t: torch.Tensor, sharding: str) -> None:
     """Give a tensor's value a sharding, in place, which its later values have too.
 
-    What is on the devices is laid out anew at once. Of a view that is not all of its storage, only the present value is
+    What is on the devices is laid out again at once. Of a view of a part of its storage, only the present value is
     annotated. Errors are those of `annotate`.
     """
     t = _checked(t).detach()

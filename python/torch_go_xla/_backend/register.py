@@ -16,6 +16,7 @@ from .core import native
 from .errors import NotLoweredError
 from .kernels import AROUND_ROWS, DIFFERENTIABLE, HIGHER_ORDER, KERNELS, Kernel
 from .plan import Plan
+from .rows import Row
 from .schema import Schema, of, parse
 
 # The updating form of an op whose schema does not say that it updates; see _batch_norm.
@@ -32,20 +33,22 @@ _ABSENT = {"Sparse": "sparse", "SparseCsr": "sparse", "NestedTensor": "nested", 
 _libraries: list[Any] = []
 
 _kernels: dict[str, Any] = {}
+_table: list[Row] = []
 
 
 class SchemaMismatch(RuntimeError):
     """The op table was written for another torch."""
 
 
-def read_table(table: Sequence[tuple[str, str]]) -> dict[str, tuple[int, Schema]]:
+def read_table(table: Sequence[Row]) -> dict[str, tuple[int, Schema]]:
     """Return number and schema of every row by name, checked against torch.
 
     SchemaMismatch lists all rows that torch states otherwise or does not have.
     """
     rows: dict[str, tuple[int, Schema]] = {}
     wrong = []
-    for number, (name, text) in enumerate(table):
+    for number, op in enumerate(table):
+        name, text = op.name, op.schema
         if "::" in name:  # a step of a view, or an op of ours
             continue
         full = text if text.startswith("aten::") else f"aten::{name}{text}"
@@ -85,14 +88,10 @@ def _overloads() -> dict[str, list[str]]:
     return by_base
 
 
-# Rows whose other forms have another name.
-_ALSO = {"_conj_physical": ("conj_physical",)}
-
-
-def _forms(name: str, row: Schema, overloads: dict[str, list[str]]) -> Iterable[tuple[str, Plan]]:
+def _forms(name: str, also: str, row: Schema, overloads: dict[str, list[str]]) -> Iterable[tuple[str, Plan]]:
     """Yield the overloads that are another form of a row."""
     base = row.base
-    for spelled in (base, *_ALSO.get(base, ())):
+    for spelled in filter(None, (base, also)):
         for key in overloads.get(spelled, ()):
             if key != name and (made := plan.out_form(row, of(key))) is not None:
                 yield key, made
@@ -113,10 +112,11 @@ def _lazy_bits(key: str) -> int:
     return LAZY_CONJ * (name in _registered("Conjugate")) | LAZY_NEG * (name in _registered("Negative"))
 
 
-def make_own(table: Sequence[tuple[str, str]]) -> list[tuple[str, str, Any]]:
+def make_own(table: Sequence[Row]) -> list[tuple[str, str, Any]]:
     """Return name, schema and kernel of every row that is an op of ours and not of torch's."""
     made = []
-    for number, (name, text) in enumerate(table):
+    for number, op in enumerate(table):
+        name, text = op.name, op.schema
         namespace, _, base = name.partition("::")
         if namespace == OWN:
             p = plan.functional(parse(name + text))
@@ -124,7 +124,7 @@ def make_own(table: Sequence[tuple[str, str]]) -> list[tuple[str, str, Any]]:
     return made
 
 
-def make_kernels(table: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def make_kernels(table: Sequence[Row]) -> dict[str, Any]:
     """Return a kernel for every form of every row, by overload."""
     rows = read_table(table)
     overloads = _overloads()
@@ -137,7 +137,7 @@ def make_kernels(table: Sequence[tuple[str, str]]) -> dict[str, Any]:
     for name, (number, row) in rows.items():
         add(name, number, plan.functional(row))
     for name, (number, row) in rows.items():
-        for key, made in _forms(name, row, overloads):
+        for key, made in _forms(name, table[number].also, row, overloads):
             if key not in kernels and not _is_composite(f"aten::{key}"):
                 add(key, number, made)
     by_base = defaultdict(list)
@@ -152,6 +152,11 @@ def make_kernels(table: Sequence[tuple[str, str]]) -> dict[str, Any]:
             if found is not None:
                 add(key, rows[found[0].key][0], found[1])
     return kernels
+
+
+def table() -> list[Row]:
+    """Return the rows that `register` was given."""
+    return _table
 
 
 def kernels() -> dict[str, Any]:
@@ -195,9 +200,10 @@ def _counted(kernel: Any) -> Any:
     return native().fast.counted(kernel) if isinstance(kernel, types.FunctionType) else kernel
 
 
-def register(table: Sequence[tuple[str, str]]) -> None:
+def register(rows: Sequence[Row]) -> None:
     """Register all kernels, the fallback and autocast."""
-    kernels = make_kernels(table)
+    _table[:] = rows
+    kernels = make_kernels(rows)
     _batch_norm(kernels)
     _conjugate(kernels)
     kernels.update({key: around(kernels[key]) for key, around in AROUND_ROWS.items()})
@@ -223,7 +229,7 @@ def register(table: Sequence[tuple[str, str]]) -> None:
     _kernels.update(kernels)
     own = library(OWN, "DEF")
     _libraries.append(own)
-    for base, schema, kernel in make_own(table):
+    for base, schema, kernel in make_own(rows):
         own.define(schema)
         own.impl(base, kernel, "PrivateUse1")
         if base in meta.KERNELS:

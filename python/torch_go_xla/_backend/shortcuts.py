@@ -11,62 +11,36 @@ import torch
 from torch.autograd import forward_ad
 
 from .core import native
-
-# Ops of one tensor, with their own name as method, function and overload.
-_UNARY = (
-    "relu", "neg", "exp", "log", "sqrt", "rsqrt", "abs", "sigmoid", "tanh", "sin", "cos", "reciprocal",
-    "relu_", "neg_", "exp_", "sqrt_", "zero_",
-)  # fmt: skip
-
-# Ops of a tensor and a tensor or number, and their operators.
-_ARITHMETIC = {
-    "add": ("__add__", "__radd__"),
-    "sub": ("__sub__",),
-    "mul": ("__mul__", "__rmul__"),
-    "div": ("__truediv__",),
-    "add_": ("__iadd__",),
-    "sub_": ("__isub__",),
-    "mul_": ("__imul__",),
-    "div_": ("__idiv__",),
-}
-
-# Ops of a tensor and a tensor, or of a tensor and a number.
-_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
-
-# Ops of two tensors, the number of their dimensions or -1 for any, and their operators.
-_BINARY: dict[str, tuple[str, int, tuple[str, ...]]] = {
-    "maximum": ("maximum", -1, ()),
-    "minimum": ("minimum", -1, ()),
-    "mm": ("mm", 2, ()),
-    "bmm": ("bmm", 3, ()),
-    "matmul": ("mm", 2, ("__matmul__",)),
-}
+from .rows import Row
 
 
-def _targets(name: str, operators: Iterable[str]) -> Iterator[Any]:
-    """Yield torch's function and method objects of these names."""
+def _targets(name: str) -> Iterator[Any]:
+    """Yield torch's method and function objects of a name."""
     methods = vars(torch._C.TensorBase)
-    for method in (name, *operators):
-        if method in methods:
-            yield methods[method]
-    if hasattr(torch, name):
+    if name in methods:
+        yield methods[name]
+    if not name.startswith("__") and hasattr(torch, name):
         yield getattr(torch, name)
 
 
-def _shortcuts() -> Iterator[tuple[Any, str, str | None, int, int]]:
+def _form(overload: str, name: str) -> str:
+    """Return the overload that a name leads to: "add_.Tensor" of add.Tensor for add_ and __iadd__."""
+    if not name.startswith("__i") and (name.startswith("__") or not name.endswith("_")):
+        return overload
+    base, dot, rest = overload.partition(".")
+    return f"{base}_{dot}{rest}"
+
+
+def _shortcuts(rows: Iterable[Row]) -> Iterator[tuple[Any, str, str | None, int, int]]:
     """Yield torch's object, the overload for it, the one where the last operand is a number, operands, dimensions."""
-    for name in _UNARY:
-        for target in _targets(name, ()):
-            yield target, name, None, 1, -1
-    for name, operators in _ARITHMETIC.items():
-        for target in _targets(name, operators):
-            yield target, f"{name}.Tensor", f"{name}.Tensor", 2, -1
-    for name in _COMPARISONS:
-        for target in _targets(name, (f"__{name}__",)):
-            yield target, f"{name}.Tensor", f"{name}.Scalar", 2, -1
-    for name, (overload, rank, operators) in _BINARY.items():
-        for target in _targets(name, operators):
-            yield target, overload, None, 2, rank
+    for row in rows:
+        if (s := row.shortcut) is None:
+            continue
+        operands = row.schema.partition(" -> ")[0].count("Tensor ")
+        for name in s.names.split():
+            number = _form(s.number, name) if s.number else None
+            for target in _targets(name):
+                yield target, _form(row.name, name), number, operands, s.rank or -1
 
 
 def _keys(tensor: torch.Tensor) -> tuple[int, int]:
@@ -93,15 +67,15 @@ def _setup(fast: Any) -> bool:
     )
 
 
-def install(kernels: Mapping[str, Any]) -> bool:
-    """Install the shortcuts to these kernels, by overload; return whether this torch has a place for them."""
+def install(rows: Iterable[Row], kernels: Mapping[str, Any]) -> bool:
+    """Install the shortcuts of rows to these kernels, by overload; return whether this torch has a place for them."""
     fast = native().fast
     if not _setup(fast):
         return False
     methods = vars(torch._C.TensorBase)
     fast.add_shortcut(methods["item"], fast.item, None, 1, -1)
     fast.add_shortcut(methods["to"], fast.to, None, 2, -1)
-    for target, overload, for_number, operands, rank in _shortcuts():
+    for target, overload, for_number, operands, rank in _shortcuts(rows):
         kernel, number_kernel = kernels.get(overload), kernels.get(for_number or "")
         if kernel is not None:
             fast.add_shortcut(target, kernel, number_kernel, operands, rank)

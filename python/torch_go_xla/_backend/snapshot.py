@@ -30,7 +30,7 @@ def plainly() -> Iterator[None]:
         yield
 
 
-def settled(tensor: torch.Tensor) -> torch.Tensor:
+def unwrapped(tensor: torch.Tensor) -> torch.Tensor:
     """Return the plain tensor that holds the value: a DTensor's logical one, a functional wrapper's after its sync."""
     tensor = getattr(tensor, "_local_tensor", tensor)
     if isinstance(tensor, FunctionalTensor):
@@ -50,7 +50,7 @@ def snapshot(storages: Iterable[torch.UntypedStorage], in_place: bool = False) -
 
     Whatever reads several values goes through here, as the order matters:
 
-    1. settle: the caller has applied `settled` and recorded what it wants to read besides (a clone of a view);
+    1. unwrap: the caller has applied `unwrapped` and recorded what it wants to read besides (a clone of a view);
     2. sync: one program a device computes everything that is recorded, so that aliases agree;
     3. hold: in the same step, before another thread can record, every value gets an owner more, so that no later
        program writes into its buffer;
@@ -85,7 +85,7 @@ def snapshot(storages: Iterable[torch.UntypedStorage], in_place: bool = False) -
 @plainly()
 def cpu_tensors(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
     """Return CPU copies of xla tensors, all of one moment; each has its memory to itself."""
-    dense = [_dense(settled(t)) for t in tensors]
+    dense = [_dense(unwrapped(t)) for t in tensors]
     with snapshot([t.untyped_storage() for t in dense]) as fetch:
         return [torch.empty(0, dtype=t.dtype).set_(fetch(t.untyped_storage()), 0, t.shape, t.stride()) for t in dense]
 

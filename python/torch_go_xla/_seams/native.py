@@ -17,7 +17,7 @@ def generators() -> str:
 
 def shortcuts() -> str:
     """Install the shortcuts to the kernels."""
-    if _shortcuts.install(register.kernels()):
+    if _shortcuts.install(register.table(), register.kernels()):
         return ""
     return f"torch {torch.__version__} keeps what a shortcut looks at elsewhere"
 

@@ -13,7 +13,7 @@ import torch
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from .._backend.snapshot import plainly, settled
+from .._backend.snapshot import plainly, unwrapped
 from .._backend.storage import saved_as_cpu
 from .whole_file import Sink, replacing
 
@@ -97,9 +97,9 @@ def save(data: Any, file_or_path: str | os.PathLike[str] | IO[bytes]) -> None:
     The tensors are of one moment (see `snapshot`). They are fetched one by one while the file is written, so the host
     needs memory only for the largest storage. A path is replaced by the complete file; see `replacing`.
     """
-    # Others are settled as they are pickled. Data without them stay as they are: a copy has tuples for torch.Size.
+    # Others are unwrapped as they are pickled. Data without them stay as they are: a copy has tuples for torch.Size.
     if any(isinstance(leaf, FunctionalTensor) for leaf in tree_leaves(data)):
-        data = tree_map_only(FunctionalTensor, settled, data)
+        data = tree_map_only(FunctionalTensor, unwrapped, data)
     if not isinstance(file_or_path, str | os.PathLike):
         with saved_as_cpu():
             write(data, file_or_path)

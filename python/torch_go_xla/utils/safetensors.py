@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from .._backend.core import is_xla
-from .._backend.snapshot import settled, snapshot
+from .._backend.snapshot import snapshot, unwrapped
 from .checkpoint_file import Progress
 from .whole_file import replacing
 
@@ -114,7 +114,7 @@ def _plain(name: str, t: Any) -> torch.Tensor:
         raise ValueError(f"safetensors.save_file: {name!r} is sparse; use its to_dense()")
     if t.dtype not in _TYPES:
         raise ValueError(f"safetensors.save_file: the format has no type for {name!r}, which is {t.dtype}")
-    plain = settled(t).resolve_conj().resolve_neg()
+    plain = unwrapped(t).resolve_conj().resolve_neg()
     if not plain.is_contiguous():
         raise ValueError(f"safetensors.save_file: {name!r} is not contiguous; use its contiguous()")
     return plain

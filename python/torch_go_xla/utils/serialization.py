@@ -21,7 +21,7 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
 from .._backend.core import is_xla
-from .._backend.snapshot import settled, snapshot
+from .._backend.snapshot import snapshot, unwrapped
 from . import checkpoint_file, whole_file
 
 __all__ = ["TensorReference", "load", "save"]
@@ -97,7 +97,7 @@ def load(path: str | os.PathLike[str], map_location: Any = None) -> Any:
 def _write(data: Any, folder: str, path: str) -> Any:
     """Write the storages of xla tensors to files and return the data with references in their stead."""
     leaves, spec = tree_flatten(data)
-    tensors = {i: settled(t).resolve_conj().resolve_neg() for i, t in enumerate(leaves) if _is_saved(t)}
+    tensors = {i: unwrapped(t).resolve_conj().resolve_neg() for i, t in enumerate(leaves) if _is_saved(t)}
     first: dict[int, torch.Tensor] = {}
     for t in tensors.values():
         first.setdefault(t.untyped_storage().data_ptr(), t)

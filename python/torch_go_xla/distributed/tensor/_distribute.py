@@ -14,7 +14,7 @@ from torch.distributed.tensor import DTensor, _api
 from torch.distributed.tensor._utils import assert_no_mixed_partial_types
 from torch.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard, _StridedShard
 
-from ._dtensor import XlaDTensor, make_spec, settle
+from ._dtensor import XlaDTensor, bind_layout, make_spec
 from ._mesh import XlaDeviceMesh, as_any_device
 
 
@@ -79,7 +79,7 @@ def xla_distribute_tensor(
     value = tensor.detach()
     value = value.clone() if value.is_meta or value.device.type == "xla" else value.to("xla")
     spec = make_spec(value, device_mesh, placements)
-    return XlaDTensor(settle(value, spec), spec, requires_grad=tensor.requires_grad)
+    return XlaDTensor(bind_layout(value, spec), spec, requires_grad=tensor.requires_grad)
 
 
 def xla_distribute_module(
@@ -146,4 +146,4 @@ def init(
     shape: dict[str, Any] = {"steps": size[0]} if init_op in (torch.linspace, torch.logspace) else {"size": size}
     value = init_op(**shape, **options, device="xla")
     spec = make_spec(value, device_mesh, placements)
-    return XlaDTensor(settle(value, spec), spec, requires_grad=requires_grad)
+    return XlaDTensor(bind_layout(value, spec), spec, requires_grad=requires_grad)

@@ -67,7 +67,7 @@ def lay_out(t: torch.Tensor, spec: DTensorSpec) -> torch.Tensor:
     return t if text is None or open and text == _layout.REPLICATED else partitioning.annotate(t, text, open)
 
 
-def settle(t: torch.Tensor, spec: DTensorSpec) -> torch.Tensor:
+def bind_layout(t: torch.Tensor, spec: DTensorSpec) -> torch.Tensor:
     """Return a tensor, which nobody else has, with the layout of a spec for its present and its later values."""
     if partitioning.is_traced(t):
         return lay_out(t, spec)
@@ -158,7 +158,7 @@ def rebuild(
 ) -> XlaDTensor:
     """Return the DTensor that was saved."""
     spec = make_spec(t, mesh, placements)
-    made = XlaDTensor(settle(t, spec), spec, requires_grad=requires_grad)
+    made = XlaDTensor(bind_layout(t, spec), spec, requires_grad=requires_grad)
     if is_param:
         made._is_param = True
     return made

@@ -14,11 +14,11 @@ type Cut interface {
 	Compile(results []int) (*Executable, error)
 }
 
-// salvage is what a launch that failed comes to. Results that need an argument which failed have its cause. The
+// recovery is what a launch that failed comes to. Results that need an argument which failed have its cause. The
 // others are computed in parts, by halves: what does not depend on the failing operation gets its value, what
 // does has the error of its part.
-func (d *Device) salvage(l *Launch, cause error) {
-	s := salvage{d: d, l: l}
+func (d *Device) recovery(l *Launch, cause error) {
+	s := recovery{d: d, l: l}
 	all := make([]int, len(l.Outs))
 	for i := range all {
 		all[i] = i
@@ -42,12 +42,12 @@ func (d *Device) salvage(l *Launch, cause error) {
 		s.halve(sound, cause)
 	}
 	if !s.failed { // it works in parts: nobody will ask why the whole did not
-		untold(cause)
+		countUnreported(cause)
 	}
 }
 
-// salvage is the state of one.
-type salvage struct {
+// recovery is the state of one.
+type recovery struct {
 	d      *Device
 	l      *Launch
 	cut    Cut
@@ -55,7 +55,7 @@ type salvage struct {
 	failed bool
 }
 
-func (s *salvage) fail(results []int, err error) {
+func (s *recovery) fail(results []int, err error) {
 	s.failed = true
 	for _, r := range results {
 		s.l.Outs[r].fail(err)
@@ -63,7 +63,7 @@ func (s *salvage) fail(results []int, err error) {
 }
 
 // argument is the failure of an argument that some results need.
-func (s *salvage) argument(results []int) error {
+func (s *recovery) argument(results []int) error {
 	args, _ := s.cut.Need(results)
 	for _, a := range args {
 		if a < len(s.l.Args) {
@@ -76,7 +76,7 @@ func (s *salvage) argument(results []int) error {
 }
 
 // halve computes results that cannot be computed together.
-func (s *salvage) halve(results []int, cause error) {
+func (s *recovery) halve(results []int, cause error) {
 	if len(results) < 2 {
 		s.fail(results, cause)
 		return
@@ -86,7 +86,7 @@ func (s *salvage) halve(results []int, cause error) {
 }
 
 // attempt computes some results together, or else in parts.
-func (s *salvage) attempt(results []int, cause error) {
+func (s *recovery) attempt(results []int, cause error) {
 	if len(results) == 0 {
 		return
 	}
@@ -106,7 +106,7 @@ func (s *salvage) attempt(results []int, cause error) {
 }
 
 // start runs a part.
-func (s *salvage) start(x *Executable, args, results []int) error {
+func (s *recovery) start(x *Executable, args, results []int) error {
 	part := &Launch{Step: s.l.Step}
 	for _, a := range args {
 		if a < len(s.l.Args) {
