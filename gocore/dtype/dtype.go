@@ -30,6 +30,7 @@ const (
 	F8E5M2
 	F8E4M3FNUZ
 	F8E5M2FNUZ
+	F8E8M0FNU
 	// Count is the number of rows of the table.
 	Count
 )
@@ -80,6 +81,7 @@ var table = [Count]row{
 	F8E5M2:     {"float8_e5m2", "Float8_e5m2", 23, "f8E5M2", "F8E5M2", 12, 1, KindFloat},
 	F8E4M3FNUZ: {"float8_e4m3fnuz", "Float8_e4m3fnuz", 26, "f8E4M3FNUZ", "F8E4M3FNUZ", 11, 1, KindFloat},
 	F8E5M2FNUZ: {"float8_e5m2fnuz", "Float8_e5m2fnuz", 25, "f8E5M2FNUZ", "F8E5M2FNUZ", 13, 1, KindFloat},
+	F8E8M0FNU:  {"float8_e8m0fnu", "Float8_e8m0fnu", 44, "f8E8M0FNU", "F8E8M0FNU", 14, 1, KindFloat},
 }
 
 const maxTorchCode = 64
@@ -158,7 +160,7 @@ func (d DType) IsIntegral() bool { return table[d].kind == KindInt || table[d].k
 func (d DType) IsUnsigned() bool { return d == U8 || d == U16 || d == U32 || d == U64 }
 
 // IsF8 reports an 8-bit floating type.
-func (d DType) IsF8() bool { return d >= F8E4M3FN && d <= F8E5M2FNUZ }
+func (d DType) IsF8() bool { return d >= F8E4M3FN && d <= F8E8M0FNU }
 
 // ToReal is the component type of a complex type, and d itself otherwise.
 func (d DType) ToReal() DType {

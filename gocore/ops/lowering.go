@@ -97,6 +97,10 @@ func Convert(b *stablehlo.Builder, v stablehlo.Value, d dtype.DType) stablehlo.V
 	switch {
 	case from == d:
 		return v
+	case from == dtype.F8E8M0FNU:
+		return fromExponent(b, v, d)
+	case d == dtype.F8E8M0FNU:
+		return toExponent(b, Convert(b, v, dtype.F32))
 	case d == dtype.Bool:
 		return b.Compare(v, b.ConstLike(v, 0), stablehlo.NE)
 	case from.IsComplex() && !d.IsComplex():
@@ -109,6 +113,41 @@ func Convert(b *stablehlo.Builder, v stablehlo.Value, d dtype.DType) stablehlo.V
 		return b.Convert(b.Convert(v, dtype.I32), d)
 	}
 	return b.Convert(v, d)
+}
+
+// toExponent is the cast of f32 to F8E8M0FNU, which holds an exponent and nothing else. XLA rounds otherwise than torch.
+func toExponent(b *stablehlo.Builder, v stablehlo.Value) stablehlo.Value {
+	bits := b.BitcastConvert(v, dtype.U32)
+	k := func(n int64) stablehlo.Value { return b.Splat(bits.Shape(), stablehlo.Int(n)) }
+	part := func(shift, mask int64) stablehlo.Value { return b.And(b.ShiftRightLogical(bits, k(shift)), k(mask)) }
+	e := part(23, 0xff)
+	half := b.Compare(part(22, 1), k(0), stablehlo.NE)
+	above := b.Or(b.Compare(e, k(0), stablehlo.NE), b.Compare(part(0, 1<<22-1), k(0), stablehlo.NE))
+	up := b.And(b.And(half, above), b.Compare(e, k(0xff), stablehlo.NE))
+	e = b.Add(e, b.Convert(up, dtype.U32))
+	return b.BitcastConvert(b.Convert(e, dtype.U8), dtype.F8E8M0FNU)
+}
+
+// fromExponent is the cast of F8E8M0FNU to another type. What it holds is put together by integers: a compiler may take
+// its least value, which f32 has as a subnormal number, for zero.
+func fromExponent(b *stablehlo.Builder, v stablehlo.Value, d dtype.DType) stablehlo.Value {
+	e := b.BitcastConvert(v, dtype.U8)
+	build := func(word, to dtype.DType, shift, bias, least, nan int64) stablehlo.Value {
+		w := b.Convert(e, word)
+		k := func(n int64) stablehlo.Value { return b.Splat(w.Shape(), stablehlo.Int(n)) }
+		bits := b.ShiftLeft(b.Add(w, k(bias)), k(shift))
+		bits = b.Select(b.Compare(w, k(0), stablehlo.EQ), k(least), bits)
+		return b.BitcastConvert(b.Select(b.Compare(w, k(0xff), stablehlo.EQ), k(nan), bits), to)
+	}
+	switch d.ToReal() {
+	case dtype.Bool: // it has no zero
+		return b.Compare(e, e, stablehlo.EQ)
+	case dtype.F64:
+		return Convert(b, build(dtype.U64, dtype.F64, 52, 1023-127, (1023-127)<<52, 0x7ff8<<48), d)
+	case dtype.BF16:
+		return build(dtype.U16, dtype.BF16, 7, 0, 0x40, 0x7fc0)
+	}
+	return Convert(b, build(dtype.U32, dtype.F32, 23, 0, 0x400000, 0x7fc00000), d)
 }
 
 func (l *Lowering) value(id ir.ID, d dtype.DType) stablehlo.Value {
@@ -125,6 +164,9 @@ func (l *Lowering) value(id ir.ID, d dtype.DType) stablehlo.Value {
 	}
 	if d == dtype.Invalid {
 		d = n.Shape.DType
+	}
+	if n.Flags&ir.Param != 0 && d == dtype.F8E8M0FNU {
+		return toExponent(l.B, l.Src.Argument(id, dtype.F32))
 	}
 	if n.Flags&ir.Param != 0 {
 		return l.Src.Argument(id, d)

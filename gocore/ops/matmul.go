@@ -202,7 +202,7 @@ func inferMM(c *Ctx, x, y int, d dtype.DType) error {
 	if a.DType != b.DType {
 		return errs.New(errs.Runtime, "expected m1 and m2 to have the same dtype, but got: %s != %s", cppName(a.DType), cppName(b.DType))
 	}
-	if a.DType == dtype.Bool {
+	if a.DType == dtype.Bool || a.DType == dtype.F8E8M0FNU {
 		return notFor("addmm_impl_cpu_", a.DType)
 	}
 	return c.Return(d, a.Dims[0], b.Dims[1])
@@ -285,7 +285,7 @@ func returnSum(c *Ctx, d dtype.DType, dims ...int64) error {
 		return errs.New(errs.Runtime, "self and mat2 must have the same dtype, but got %s and %s", torchScalarName(self), torchScalarName(b))
 	case a != b:
 		return errs.New(errs.Runtime, "expected m1 and m2 to have the same dtype, but got: %s != %s", cppName(a), cppName(b))
-	case a == dtype.Bool:
+	case a == dtype.Bool || a == dtype.F8E8M0FNU:
 		return notFor("addmm_impl_cpu_", a)
 	}
 	return c.Return(d, dims...)

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"math/bits"
+	"strings"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
@@ -189,7 +190,16 @@ func (a axes) sumType(args *ir.Args, d dtype.DType) dtype.DType {
 // total is a sum or product.
 func total(name, schema string, a axes, f reducer) Row {
 	return Row{Name: name, Schema: schema,
-		Infer: func(c *Ctx) error { return a.infer(c, a.sumType(&c.Args, c.In(0).DType)) },
+		Infer: func(c *Ctx) error {
+			d := a.sumType(&c.Args, c.In(0).DType)
+			switch {
+			case d.IsF8() && strings.HasPrefix(name, "prod"):
+				return notFor("prod_out_cpu", d)
+			case d.IsF8():
+				return notFor("sum_cpu", d)
+			}
+			return a.infer(c, d)
+		},
 		Lower: func(l *Lowering) {
 			x := l.Convert(l.summand(), l.Out(0).DType.Accumulate())
 			l.Return(l.finish(0, f(l.B, x, a.list(l))))

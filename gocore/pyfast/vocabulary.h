@@ -2,7 +2,7 @@
 #ifndef TGX_VOCABULARY_H
 #define TGX_VOCABULARY_H
 
-#define TGX_VOCABULARY "a39cf119ecf3b667"
+#define TGX_VOCABULARY "4f8225eff34ca4ad"
 
 /* Kind says what an encoded argument is. */
 enum {
@@ -154,7 +154,8 @@ enum {
   X(FLOAT8_E4M3FN, 24, 1, 10) \
   X(FLOAT8_E5M2, 23, 1, 12) \
   X(FLOAT8_E4M3FNUZ, 26, 1, 11) \
-  X(FLOAT8_E5M2FNUZ, 25, 1, 13)
+  X(FLOAT8_E5M2FNUZ, 25, 1, 13) \
+  X(FLOAT8_E8M0FNU, 44, 1, 14)
 
 #define TGX_DTYPE(name, number, bytes, code) TGX_DTYPE_##name = number,
 enum { TGX_DTYPES(TGX_DTYPE) };

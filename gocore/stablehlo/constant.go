@@ -1,6 +1,7 @@
 package stablehlo
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 
@@ -178,6 +179,10 @@ func (b *Builder) extreme(d dtype.DType, low bool) Value {
 		return b.Scalar(d, Float(float64(sign)*448))
 	case d == dtype.F8E4M3FNUZ:
 		return b.Scalar(d, Float(float64(sign)*240))
+	case d == dtype.F8E8M0FNU && low:
+		return b.Scalar(d, Float(0))
+	case d == dtype.F8E8M0FNU:
+		return b.Scalar(d, Float(0x1p127))
 	case d == dtype.F8E5M2FNUZ:
 		return b.Scalar(d, Float(float64(sign)*57344))
 	case d.IsFloat():
@@ -250,6 +255,8 @@ var specials = map[dtype.DType]special{
 // value of type d nearest to x.
 func appendFloat(out []byte, d dtype.DType, x float64) []byte {
 	switch {
+	case d == dtype.F8E8M0FNU:
+		return fmt.Appendf(out, "0x%02X", exponent(x))
 	case x != x:
 		return append(out, specials[d].nan...)
 	case math.IsInf(x, 1):
@@ -260,6 +267,19 @@ func appendFloat(out []byte, d dtype.DType, x float64) []byte {
 		return append(out, specials[d].negZero...)
 	}
 	return appendDecimal(out, x)
+}
+
+// exponent is the element of type F8E8M0FNU that torch casts a number to. The type has neither sign nor zero: zero and
+// what is smaller become its least value.
+func exponent(x float64) byte {
+	bits := math.Float32bits(float32(x)) &^ (1 << 31)
+	e, half := byte(bits>>23), bits&(1<<22) != 0
+	switch {
+	case e == 0xff:
+	case half && (e > 0 || bits&(1<<22-1) != 0):
+		e++
+	}
+	return e
 }
 
 // appendDecimal prints the shortest decimal that reads back as x, with the point that MLIR wants.

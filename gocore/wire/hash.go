@@ -3,4 +3,4 @@
 package wire
 
 // Hash names the state of the vocabulary.
-const Hash = "a39cf119ecf3b667"
+const Hash = "4f8225eff34ca4ad"

@@ -6,7 +6,7 @@ Generated from gocore/wire, gocore/dtype and gocore/errs by `go generate ./gocor
 from __future__ import annotations
 
 # State of the vocabulary; the library must have the same.
-HASH = "a39cf119ecf3b667"
+HASH = "4f8225eff34ca4ad"
 
 # Disposition is what becomes of a result.
 NEW = 0
@@ -83,6 +83,7 @@ SCALAR_TYPES = {
     "float8_e5m2": 23,
     "float8_e4m3fnuz": 26,
     "float8_e5m2fnuz": 25,
+    "float8_e8m0fnu": 44,
 }
 
 # Names of the torch module, by the names of StableHLO.
@@ -106,4 +107,5 @@ HLO_TYPES = {
     "f8E5M2": "float8_e5m2",
     "f8E4M3FNUZ": "float8_e4m3fnuz",
     "f8E5M2FNUZ": "float8_e5m2fnuz",
+    "f8E8M0FNU": "float8_e8m0fnu",
 }
