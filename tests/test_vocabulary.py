@@ -46,14 +46,14 @@ def test_waits_are_called_again_until_they_are_over():
     asked = []
 
     class Slow:
-        def bindings_Wait(self, device, ms):
-            asked.append((device, ms))
+        def bindings_WaitFor(self, device, programs, ms):
+            asked.append((device, programs, ms))
             return len(asked) == 3
 
         def bindings_Exchange(self, tag, value, at, count, ms):
             return '["a", "b"]'
 
     control = _control.Control(Slow())
-    control.wait(5)
-    assert asked == [(5, _control.SLICE)] * 3
+    control.wait_for(5, 2)
+    assert asked == [(5, 2, _control.SLICE)] * 3
     assert control.exchange("tag", "a", [0, 1]) == ["a", "b"]
