@@ -49,7 +49,7 @@ func LiveBytes() int64 { return engine.LiveBytes() }
 func CachedPrograms() int64 { return int64(engine.Default.CachedPrograms()) }
 
 // Compilations returns the latest graphs that were compiled, the oldest first, each with the reason: step, program,
-// device, nodes, parameters, results, nearest, equal, was, now, where, reason.
+// device, nodes, parameters, results, nearest, equal, was, now, where, reason, tier.
 func Compilations() (list string) { return marshal(engine.Default.Compilations()) }
 
 // Setting returns the text of a variable of the config table, or its default.

@@ -15,11 +15,10 @@ import torch
 from torch_go_xla._core import core
 
 # Those that change how a program is recorded, compiled or run, and so might change what it computes.
-SWITCHES = (
-    "XLA_DISABLE_FUNCTIONALIZATION",
-    "XLA_ENABLE_PARAM_ALIASING",
-    "XLA_IR_DEBUG",
-)
+SWITCHES = {
+    **dict.fromkeys(("XLA_DISABLE_FUNCTIONALIZATION", "XLA_ENABLE_PARAM_ALIASING", "XLA_IR_DEBUG"), "01"),
+    "XLA_TIER": ("compile", "eager"),
+}
 IN_PROCESS = [
     test_founding.test_the_article_without_the_second_sync,
     test_founding.test_a_sync_of_one_alias_settles_the_others,
@@ -48,7 +47,7 @@ def switched(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
 
 @pytest.mark.parametrize(
     "switched",
-    [dict(zip(SWITCHES, values, strict=True)) for values in itertools.product("01", repeat=len(SWITCHES))],
+    [dict(zip(SWITCHES, values, strict=True)) for values in itertools.product(*SWITCHES.values())],
     ids=lambda d: "".join(d.values()),
     indirect=True,
 )

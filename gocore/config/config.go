@@ -56,6 +56,7 @@ var Table = []Var{
 	{"PT_XLA_DEBUG", Bool, "0", "the same as PT_XLA_DEBUG_LEVEL=1"},
 	{"PT_XLA_DEBUG_FILE", Text, "", "append the explanations to this file, not to stderr"},
 	{"TORCH_GO_XLA_TORCH_KERNELS", Bool, "1", "on the CPU device, convolutions and max pooling run torch's own kernels inside the compiled program"},
+	{"XLA_TIER", Text, "compile", "how graphs run on the CPU device: compile, eager (op by op), auto (op by op until a compilation pays), background (op by op while it compiles)"},
 	{"TORCH_GO_XLA_JOB_TIMEOUT", Int, "600", "seconds that a process waits for another one of its job that has stopped or does not come; 0: without end"},
 	{"TORCH_GO_XLA_HUGE_PAGES", Bool, "1", "the CPU plugin keeps large arrays in huge pages"},
 	{"TORCH_GO_XLA_SEAMS", Text, "", "the seams of torch that are left out, `-name,-name`, read at the import; `python -m torch_go_xla.debug.seams` lists them"},

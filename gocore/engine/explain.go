@@ -44,6 +44,11 @@ type Compilation struct {
 	Where string `json:"where"` // the source line that recorded Now
 	// Reason is the difference in words.
 	Reason string `json:"reason"`
+	// Tier says of a graph that runs op by op how often it was seen, and from when on a compilation is worth it; ""
+	// for one that was compiled.
+	Tier string `json:"tier"`
+
+	ops *interpretable // nil: it was compiled
 }
 
 // history is what explanations draw on; guarded by mu.
@@ -56,7 +61,7 @@ type history struct {
 const argument = " (argument"
 
 // explain notes that the plan is lowered again, and how it differs from the earlier graph nearest to it.
-func (h *history) explain(p *lazy.Plan, d *runtime.Device, step int64, where func(int32) string) {
+func (h *history) explain(p *lazy.Plan, d *runtime.Device, step int64, where func(int32) string, ops *interpretable) {
 	now := lowered{key: p.Key, step: step}
 	text := strings.Split(strings.TrimSuffix(printPlan(p), "\n"), "\n")
 	for i, l := range text {
@@ -74,7 +79,7 @@ func (h *history) explain(p *lazy.Plan, d *runtime.Device, step int64, where fun
 		now.where = append(now.where, at)
 	}
 	c := Compilation{Step: step, Program: p.Key.String(), Device: d.String(),
-		Nodes: len(p.Nodes), Params: len(p.Params), Results: len(p.Roots)}
+		Nodes: len(p.Nodes), Params: len(p.Params), Results: len(p.Roots), ops: ops}
 	var near *lowered
 	for i := range h.graphs {
 		if n := common(h.graphs[i].lines, now.lines); near == nil || n >= c.Equal {
@@ -189,7 +194,11 @@ func parts(line string) (p parsed) {
 // String is the explanation for people.
 func (c Compilation) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "torch_go_xla: step %d on %s compiles a program of %d nodes: %s", c.Step, c.Device, c.Nodes, c.Reason)
+	what := "compiles"
+	if c.ops != nil {
+		what = "runs op by op"
+	}
+	fmt.Fprintf(&b, "torch_go_xla: step %d on %s %s a program of %d nodes: %s", c.Step, c.Device, what, c.Nodes, c.Reason)
 	if c.Nearest > 0 {
 		fmt.Fprintf(&b, "\n  nearest: the program of step %d, equal up to node %d", c.Nearest, c.Equal)
 		fmt.Fprintf(&b, "\n  was: %s\n  now: %s", c.Was, c.Now)

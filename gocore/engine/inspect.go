@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
 	"github.com/torch-go-xla/torch-go-xla/gocore/config"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
@@ -47,6 +50,9 @@ func ConfigTable() [][4]string {
 func (ins *inspector) Configure(name, value string) error {
 	if name == "XLA_SAVE_TENSORS_FMT" && savedForms[value] == "" {
 		return errs.New(errs.Value, "%s=%q: want text, dot or hlo", name, value)
+	}
+	if name == "XLA_TIER" && !slices.Contains(tiers, value) {
+		return errs.New(errs.Value, "%s=%q: want %s", name, value, strings.Join(tiers, ", "))
 	}
 	if err := config.Set(name, value); err != nil {
 		return errs.Wrap(errs.Value, err, "")
@@ -184,5 +190,9 @@ func (ins *inspector) Describe(h alias.Handle) (StorageInfo, error) {
 func (ins *inspector) Compilations() []Compilation {
 	ins.mu.Lock()
 	defer ins.mu.Unlock()
-	return append([]Compilation{}, ins.history.log...)
+	log := append([]Compilation{}, ins.history.log...)
+	for i := range log {
+		log[i].Tier = tierOf(log[i].ops)
+	}
+	return log
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
@@ -28,6 +29,7 @@ func (pl *planner) launch(d *runtime.Device, t *alias.Trace, p *program) *runtim
 			l.Packs = append(l.Packs, pack(numbers, dt))
 		}
 	}
+	l.Interpret = pl.interpret(p, &t.Graph)
 	l.NewOuts(d, p.results, p.shardings)
 	for i, r := range pl.plan.Roots {
 		l.Outs[i].Origin = origin(&t.Graph, r.ID)
@@ -133,4 +135,42 @@ func (pl *planner) leafBuffer(t *alias.Trace, l *runtime.Launch, place int64) *r
 func (pl *planner) idle(d *runtime.Device) bool {
 	t := pl.store.Trace(d.Index)
 	return !pl.syncWaits && len(pl.checks) == 0 && t.Graph.Len() <= 1 && t.Idle() && len(pl.zeros[d.Index]) == 0
+}
+
+// interpret is the interpretation of a launch of the plan that is about to be made; nil if its program runs.
+func (pl *planner) interpret(p *program, g *ir.Graph) runtime.Interpretation {
+	if p.ops == nil {
+		return nil
+	}
+	p.ops.seen++
+	switch t := mode(); {
+	case t == compileTier, t == autoTier && p.ops.cost.pays(p.ops.seen), t == backgroundTier && p.compiled.Load():
+		return nil
+	case t == backgroundTier && p.ops.seen == 1:
+		p.retain()
+		go p.compileBehind()
+	}
+	return &interpretation{p, slices.Clone(pl.numbers(g))}
+}
+
+// compileBehind compiles the program and gives up the caller's reference. What fails, running the program says.
+func (p *program) compileBehind() {
+	defer p.release()
+	defer func() { _ = recover() }() // compile has noted it
+	_, _ = p.Executable()
+}
+
+// interpretation is one launch that runs op by op; the launch has a reference to the program.
+type interpretation struct {
+	program *program
+	numbers []ir.Number
+}
+
+// Run implements runtime.Interpretation.
+func (i *interpretation) Run(args []unsafe.Pointer) (runtime.Interpreted, error) {
+	r, err := i.program.ops.steps.Run(args, i.numbers)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
 }

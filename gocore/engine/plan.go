@@ -14,6 +14,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/cache"
 	"github.com/torch-go-xla/torch-go-xla/gocore/config"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
+	"github.com/torch-go-xla/torch-go-xla/gocore/interp"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/lazy"
 	"github.com/torch-go-xla/torch-go-xla/gocore/lower"
@@ -22,6 +23,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
+	"github.com/torch-go-xla/torch-go-xla/gocore/torchcpu"
 )
 
 // planner computes what is recorded: it plans, finds or lowers a program, and launches it.
@@ -168,6 +170,7 @@ func (pl *planner) program(d *runtime.Device) (*program, error) {
 		donate: config.On("XLA_ENABLE_PARAM_ALIASING")}
 	if p, ok := pl.cache.Get(key); ok && p.acquire() {
 		cachedCompile.Add(1)
+		pl.consider(p)
 		return p, nil
 	}
 	start, span := time.Now(), profile.Begin()
@@ -180,7 +183,6 @@ func (pl *planner) program(d *runtime.Device) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	pl.history.explain(&pl.plan, d, syncs.Value(), pl.where.Where)
 	lowerTime.Since(start)
 	span.End(profile.Lower, int64(len(pl.plan.Nodes)))
 	graphSize.Add(float64(len(pl.plan.Nodes)))
@@ -193,9 +195,39 @@ func (pl *planner) program(d *runtime.Device) (*program, error) {
 	aliased.Add(float64(aliases))
 	p := newProgram(key, d, lp, pl.cache)
 	p.disk = pl.disk
+	pl.consider(p)
+	pl.history.explain(&pl.plan, d, syncs.Value(), pl.where.Where, p.ops)
 	p.retain()
 	pl.cache.Put(key, p)
 	return p, nil
+}
+
+// consider finds out how the program's graph, which is planned, runs op by op, the first time that it may.
+func (pl *planner) consider(p *program) {
+	if !p.considered && mode() != compileTier {
+		p.considered, p.ops = true, pl.interpretation()
+	}
+}
+
+// interpretation is how the plan runs op by op; nil if it cannot.
+func (pl *planner) interpretation() *interpretable {
+	if !pl.torchKernels || len(pl.plan.Trace.Effects) > 0 {
+		return nil
+	}
+	p, err := interp.Write(&pl.plan)
+	var r *interp.Refusal
+	if errors.As(err, &r) {
+		graphsCompiled.Add(1)
+		metrics.C("NotInterpretable:" + r.Op).Add(1)
+	}
+	if err != nil {
+		return nil
+	}
+	params := make([]*shape.Shape, len(pl.plan.Params))
+	for i, place := range pl.plan.Params {
+		params[i] = pl.plan.Trace.Leaves[place].Buf.(*runtime.Buffer).Shape
+	}
+	return &interpretable{steps: torchcpu.Prepare(p, params), cost: predict(&pl.plan, p)}
 }
 
 func (pl *planner) options() lower.Options {

@@ -53,6 +53,9 @@ type program struct {
 	// shardings are those of the results; nil without SPMD.
 	shardings []*sharding.Sharding
 
+	ops        *interpretable // nil: its graph cannot run op by op, or need not; see tier.go
+	considered bool           // ops says which
+
 	refs     atomic.Int32
 	once     sync.Once
 	compiled atomic.Bool
@@ -262,7 +265,13 @@ func (p *program) acquire() bool {
 }
 
 func (p *program) release() {
-	if p.refs.Add(-1) == 0 && p.exe != nil {
+	if p.refs.Add(-1) != 0 {
+		return
+	}
+	if p.ops != nil {
+		p.ops.steps.Close()
+	}
+	if p.exe != nil {
 		p.exe.Release()
 	}
 }

@@ -60,6 +60,14 @@ func (r *Row) torchOp() TorchOp {
 	return TorchOp{r.Name, "aten::" + name, overload, r.Torch.Out, args, r.Torch.Check, results}
 }
 
+// TorchOpOf is the op of torch with a signature, its name and schema: "relu(Tensor self) -> Tensor". A result that is a list counts as one.
+func TorchOpOf(signature string) TorchOp {
+	name, schema := signature[:strings.IndexByte(signature, '(')], signature[strings.IndexByte(signature, '('):]
+	args, results := argKinds(schema)
+	base, overload, _ := strings.Cut(name, ".")
+	return TorchOp{Row: name, Name: "aten::" + base, Overload: overload, Args: args, Results: results}
+}
+
 // argKinds are the arguments of a schema in the letters of torchcpu's torch_op.args, and the number of results.
 func argKinds(schema string) (kinds string, results int) {
 	args, returns, _ := strings.Cut(schema, ") -> ")

@@ -205,6 +205,8 @@ type Launch struct {
 	// Given says for each argument whether the user gave its buffer away: the program takes it over even
 	// if a tensor names it, which then reads an error.
 	Given []bool
+	// Interpret computes the results op by op, where that is tried before the program is compiled; nil: it is not.
+	Interpret Interpretation
 	// Step numbers the launch for messages.
 	Step int64
 	// Recorded is the step of the profile that recorded it; -1 if there is none.
@@ -250,7 +252,7 @@ func (d *Device) Kick() bool {
 	}
 	d.working = true
 	for len(d.queue) > 0 {
-		if !d.queue[0].Program.Prompt() {
+		if l := d.queue[0]; l.Interpret != nil || !l.Program.Prompt() {
 			d.mu.Unlock()
 			go d.work()
 			return false
@@ -323,12 +325,17 @@ func (d *Device) execute(l *Launch) {
 	}
 	// A result refers to its launch for the wait group: what stayed here would keep every buffer alive
 	// that came before it, from the first step on.
-	l.Program, l.Args, l.Packs, l.Outs, l.Given, l.Done = nil, nil, nil, nil, nil, nil
+	l.Program, l.Args, l.Packs, l.Outs, l.Given, l.Done, l.Interpret = nil, nil, nil, nil, nil, nil, nil
 }
 
 // launch compiles a program, if need be, and starts it.
 func (d *Device) launch(l *Launch) (err error) {
 	defer errs.Catch(&err, "running a program")
+	if l.Interpret != nil {
+		if done, err := d.interpret(l); done {
+			return err
+		}
+	}
 	x, err := l.Program.Executable()
 	if err != nil {
 		return err

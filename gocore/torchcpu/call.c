@@ -74,7 +74,7 @@ static bool torch_failed(struct torch_call *call) {
   return false;
 }
 
-static bool tensor_of(struct torch_call *call, const struct torch_array *a, torch_tensor *out) {
+bool torch_tensor_of(struct torch_call *call, const struct torch_array *a, torch_tensor *out) {
   int64_t dense[TORCH_MOST_RANK], step = 1;
   if (a->rank > TORCH_MOST_RANK) return torch_refuse(call, "an array of %d dimensions", a->rank);
   for (int i = a->rank - 1; i >= 0; i--) {
@@ -183,8 +183,11 @@ struct torch_list torch_argument(const struct torch_call *call, int place) {
 
 /* The next operand as a word of the stack. */
 static bool operand(struct stack *s, uint64_t *word) {
+  struct torch_call *call = s->call;
   torch_tensor t = NULL;
-  if (!tensor_of(s->call, &s->call->in[s->used++], &t)) return false;
+  int64_t i = s->used++;
+  if (call->held == NULL ? !torch_tensor_of(call, &call->in[i], &t) : torch.aoti_torch_new_tensor_handle(call->held[i], &t) != 0 && !torch_failed(call))
+    return false;
   *word = (uint64_t)(uintptr_t)t;
   return true;
 }
@@ -242,7 +245,7 @@ static bool push(struct stack *s, char kind, bool optional) {
       break;
     case TGX_RESULT: {
       torch_tensor t = NULL;
-      ok = tensor_of(s->call, &s->call->out[word_count(first)], &t);
+      ok = torch_tensor_of(s->call, &s->call->out[word_count(first)], &t);
       word = (uint64_t)(uintptr_t)t;
       break;
     }
@@ -305,7 +308,7 @@ static bool give(struct torch_call *call, torch_tensor t, const struct torch_arr
   const void *data = NULL;
   if (torch.torch_get_const_data_ptr(t, &data) == 0 && data == to->data) return true;
   torch_tensor target = NULL;
-  if (!tensor_of(call, to, &target)) return false;
+  if (!torch_tensor_of(call, to, &target)) return false;
   bool ok = torch.aoti_torch_copy_(target, t, 0) == 0 || torch_failed(call);
   torch.aoti_torch_delete_tensor_object(target);
   return ok;
@@ -326,13 +329,17 @@ bool torch_run(struct torch_call *call) {
   }
   for (int64_t i = 0; ok && in_place && i < call->out_count; i++) {
     torch_tensor t = NULL;
-    if ((ok = tensor_of(call, &call->out[i], &t))) s.words[s.count++] = (uint64_t)(uintptr_t)t;
+    if ((ok = torch_tensor_of(call, &call->out[i], &t))) s.words[s.count++] = (uint64_t)(uintptr_t)t;
   }
   if (!ok) {
     drop(&s);
     return false;
   }
   if (torch.torch_call_dispatcher(op->name, in_place ? op->out : op->overload, s.words, INTERFACE) != 0) return torch_failed(call);
+  if (call->made != NULL) {
+    for (int i = 0; i < op->results; i++) call->made[i] = (torch_tensor)(uintptr_t)s.words[i];
+    return true;
+  }
   for (int64_t i = 0; ok && i < call->out_count; i++)
     ok = give(call, (torch_tensor)(uintptr_t)s.words[call->which != NULL ? call->which[i] : i], &call->out[i]);
   for (int i = 0; i < op->results; i++) torch.aoti_torch_delete_tensor_object((torch_tensor)(uintptr_t)s.words[i]);

@@ -10,7 +10,8 @@
 #include "torch.h"
 
 struct job {
-  struct torch_call *call;
+  bool (*run)(void *);
+  void *with;
   bool done, ok;
   struct job *next;
 };
@@ -29,7 +30,7 @@ static void *serve(void *unused) {
     struct job *j = first;
     if ((first = j->next) == NULL) last = &first;
     pthread_mutex_unlock(&lock);
-    j->ok = torch_run(j->call);
+    j->ok = j->run(j->with);
     pthread_mutex_lock(&lock);
     j->done = true;
     pthread_cond_broadcast(&finished);
@@ -55,17 +56,22 @@ static bool start(void) {
   return started = true;
 }
 
-bool torch_run_apart(struct torch_call *call) {
-  struct job j = {.call = call};
+bool torch_apart(bool (*run)(void *), void *with) {
+  struct job j = {.run = run, .with = with};
   pthread_mutex_lock(&lock);
   if (start()) {
     *last = &j;
     last = &j.next;
     pthread_cond_signal(&work);
     while (!j.done) pthread_cond_wait(&finished, &lock);
-  } else {
-    snprintf(call->message, sizeof call->message, "no thread for torch's kernels");
   }
   pthread_mutex_unlock(&lock);
   return j.ok;
+}
+
+static bool call(void *c) { return torch_run(c); }
+
+bool torch_run_apart(struct torch_call *c) {
+  snprintf(c->message, sizeof c->message, "no thread for torch's kernels"); /* for as long as nothing else is said */
+  return torch_apart(call, c);
 }

@@ -25,10 +25,22 @@ typedef void *torch_tensor; /* an owned at::Tensor */
   X(int32_t, aoti_torch_get_dtype, (torch_tensor, int32_t *))                                                 \
   X(int32_t, aoti_torch_is_defined, (torch_tensor, bool *))                                                   \
   X(int32_t, torch_get_const_data_ptr, (torch_tensor, const void **))                                         \
+  X(int32_t, torch_get_mutable_data_ptr, (torch_tensor, void **))                                             \
+  X(int32_t, aoti_torch_get_strides, (torch_tensor, int64_t **))                                              \
+  X(int32_t, aoti_torch_new_tensor_handle, (torch_tensor, torch_tensor *))                                    \
+  X(int32_t, aoti_torch_empty_strided,                                                                        \
+    (int64_t, const int64_t *, const int64_t *, int32_t, int32_t, int32_t, torch_tensor *))                   \
+  X(int32_t, aoti_torch__reinterpret_tensor,                                                                  \
+    (torch_tensor, int64_t, const int64_t *, const int64_t *, int64_t, torch_tensor *))                       \
+  X(int32_t, aoti_torch_cpu_add_Tensor, (torch_tensor, torch_tensor, double, torch_tensor *))                 \
+  X(int32_t, aoti_torch_cpu_pow_Tensor_Scalar, (torch_tensor, double, torch_tensor *))                        \
+  X(int32_t, aoti_torch_cpu_addmm_out, (torch_tensor, torch_tensor, torch_tensor, torch_tensor, double, double))   \
+  X(int32_t, aoti_torch_cpu_baddbmm_out, (torch_tensor, torch_tensor, torch_tensor, torch_tensor, double, double)) \
   X(int32_t, aoti_torch_copy_, (torch_tensor, torch_tensor, int32_t))                                         \
   X(int32_t, aoti_torch_delete_tensor_object, (torch_tensor))                                                 \
   X(int32_t, torch_new_list_reserve_size, (size_t, void **))                                                  \
   X(int32_t, torch_list_push_back, (void *, uint64_t))                                                        \
+  X(int32_t, torch_list_get_item, (void *, size_t, uint64_t *))                                               \
   X(int32_t, torch_delete_list, (void *))                                                                     \
   X(int32_t, torch_new_string_handle, (const char *, size_t, void **))                                        \
   X(int32_t, torch_delete_string, (void *))                                                                   \
@@ -82,6 +94,8 @@ struct torch_call {
   const struct torch_array *in, *out;
   int64_t in_count, out_count;
   const int64_t *which; /* which of the op's results each of out is; NULL: the first ones */
+  const torch_tensor *held; /* the operands as tensors of the caller's, not in; NULL: in */
+  torch_tensor *made;       /* takes all of the op's results as tensors that the caller owns, not out; NULL: out */
   char message[1024];   /* what went wrong */
 };
 
@@ -109,6 +123,49 @@ bool torch_run(struct torch_call *call);
 
 /* Runs a call in the thread that is kept for torch's kernels, and waits for it. */
 bool torch_run_apart(struct torch_call *call);
+
+/* Runs anything in that thread and waits for it; false if there is no thread, or else what run gives. */
+bool torch_apart(bool (*run)(void *), void *with);
+
+/* The tensor that lies in an array; false with the message set. */
+bool torch_tensor_of(struct torch_call *call, const struct torch_array *a, torch_tensor *out);
+
+/* ---- programs of many calls, see interpret.c ---- */
+
+/* A number of a graph. */
+struct torch_number {
+  int64_t type; /* a c10::ScalarType: bool, int64, float64, complex128, or that of the 0-dim tensor it was */
+  int64_t i;    /* of an integral type */
+  double f, im; /* of the others */
+};
+
+struct torch_program {
+  const int64_t *words; /* instructions, see interpret.c */
+  int64_t word_count;
+  struct torch_op *ops; /* what its calls name by number */
+  int64_t op_count;
+  const int64_t *roots; /* the values that it gives */
+  int64_t root_count;
+  int64_t values; /* how many it computes with, the parameters first */
+};
+
+struct torch_execution {
+  const struct torch_program *program;
+  const struct torch_array *params;
+  int64_t param_count;
+  const struct torch_number *numbers;
+  torch_tensor *roots; /* takes the results: dense, and in memory of their own */
+  int64_t at;          /* the instruction that failed */
+  char message[1024];
+};
+
+/* Runs a program in the thread that is kept for torch's kernels; false if it failed, and message says why. */
+bool torch_interpret(struct torch_execution *x);
+
+/* The memory of a dense tensor. */
+void *torch_data(torch_tensor t);
+
+void torch_free(torch_tensor t);
 
 /* The handler of XLA's typed custom calls; see handler.c. */
 extern void *const torch_handler;

@@ -52,7 +52,7 @@ class Configuration:
     together: bool = False  # the final values of all programs are read as one snapshot
 
 
-_DEFAULT = {"XLA_ENABLE_PARAM_ALIASING": "1", "XLA_DISABLE_FUNCTIONALIZATION": "0"}
+_DEFAULT = {"XLA_TIER": "compile", "XLA_ENABLE_PARAM_ALIASING": "1", "XLA_DISABLE_FUNCTIONALIZATION": "0"}
 CONFIGURATIONS = (
     Configuration("as written"),
     Configuration("as written, compiled before", together=True),
@@ -61,6 +61,8 @@ CONFIGURATIONS = (
     Configuration("syncs moved", moved=True),
     Configuration("no syncs", ignored=True, together=True),
     Configuration("partial syncs", some=True),
+    Configuration("op by op, a sync after every line", (("XLA_TIER", "eager"),), every=True),
+    Configuration("op by op, syncs moved", (("XLA_TIER", "eager"),), moved=True),
     Configuration("functionalization off", (("XLA_DISABLE_FUNCTIONALIZATION", "1"),), moved=True),
 )
 NEGATIVE_ZERO = -(2**31)  # the bits of one

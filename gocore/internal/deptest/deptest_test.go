@@ -39,9 +39,10 @@ var allowed = map[string][]string{
 	"gocore/lazy":      {"gocore/ir", "gocore/alias", "gocore/sharding"},
 	"gocore/lower":     {"gocore/dtype", "gocore/shape", "gocore/sharding", "gocore/ir", "gocore/stablehlo", "gocore/ops", "gocore/lazy"},
 	"gocore/runtime":   {"gocore/dtype", "gocore/shape", "gocore/sharding", "gocore/hlo", "pjrt", "pjrt/rendezvous"},
-	"gocore/torchcpu":  {"gocore/ops", "pjrt"},
+	"gocore/torchcpu":  {"gocore/ops", "gocore/interp", "gocore/ir", "gocore/shape", "pjrt"},
+	"gocore/interp":    {"gocore/dtype", "gocore/shape", "gocore/wire", "gocore/ir", "gocore/ops", "gocore/lazy"},
 	"gocore/engine": {"gocore/dtype", "gocore/shape", "gocore/sharding", "gocore/hlo", "gocore/wire", "gocore/ir", "gocore/stablehlo", "gocore/ops", "gocore/alias",
-		"gocore/lazy", "gocore/lower", "gocore/cache", "gocore/runtime", "gocore/strided", "gocore/torchcpu", "pjrt", "pjrt/rendezvous"},
+		"gocore/lazy", "gocore/lower", "gocore/interp", "gocore/cache", "gocore/runtime", "gocore/strided", "gocore/torchcpu", "pjrt", "pjrt/rendezvous"},
 	"gocore/pyfast":   {"gocore/engine", "gocore/wire"},
 	"bindings":        {"gocore/dtype", "gocore/engine", "gocore/pyfast", "gocore/wire"},
 	"pjrt":            {},
@@ -49,7 +50,7 @@ var allowed = map[string][]string{
 }
 
 // pure are the packages that need no C compiler: their tests run with CGO_ENABLED=0.
-var pure = []string{"dtype", "shape", "strided", "ir", "stablehlo", "ops", "alias", "lazy", "lower", "cache", "errs", "metrics", "config", "profile", "sharding", "hlo", "wire"}
+var pure = []string{"dtype", "shape", "strided", "ir", "stablehlo", "ops", "alias", "lazy", "lower", "interp", "cache", "errs", "metrics", "config", "profile", "sharding", "hlo", "wire"}
 
 func root(t *testing.T) string {
 	t.Helper()

@@ -37,9 +37,11 @@ class Compilation:
     now: str  # and as it is
     where: str  # "file:line" that recorded it; "" for what autograd records
     reason: str
+    tier: str  # of a graph that runs op by op: how often it was seen, and from when on a compilation is worth it
 
     def __str__(self) -> str:
-        lines = [f"step {self.step} on {self.device} compiled a program of {self.nodes} nodes: {self.reason}"]
+        ran = f"runs {self.tier}, a program" if self.tier else "compiled a program"
+        lines = [f"step {self.step} on {self.device} {ran} of {self.nodes} nodes: {self.reason}"]
         if self.nearest:
             lines.append(f"  nearest: the program of step {self.nearest}, equal up to node {self.equal}")
             lines += [f"  was: {self.was}", f"  now: {self.now}"]

@@ -1,0 +1,50 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/torch-go-xla/torch-go-xla/gocore/config"
+	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
+	"github.com/torch-go-xla/torch-go-xla/gocore/torchcpu"
+)
+
+// A graph can run in two ways, its tiers: op by op, by torch's own kernels, at once (package interp), or by the program
+// that XLA makes of it. Both give the results of the same plan; which of them runs is decided for each launch.
+
+// tier is how it is decided.
+type tier uint8
+
+const (
+	compileTier    tier = iota // by XLA
+	eagerTier                  // op by op
+	autoTier                   // op by op until a compilation is predicted to pay
+	backgroundTier             // op by op while XLA compiles
+)
+
+var tiers = []string{"compile", "eager", "auto", "background"}
+
+// graphsCompiled counts the graphs that cannot run op by op, by the op that is why.
+var graphsCompiled = metrics.C("NotInterpretable")
+
+// mode is how it is decided now: XLA_TIER.
+func mode() tier { return tier(max(0, slices.Index(tiers, config.String("XLA_TIER")))) }
+
+// interpretable is how a graph runs op by op, and what is known of that.
+type interpretable struct {
+	steps *torchcpu.Program
+	cost  cost
+	seen  int64 // how many launches of it have been planned; Engine.mu guards it
+}
+
+// tierOf says how often a graph that runs op by op was seen, for people.
+func tierOf(ops *interpretable) string {
+	if ops == nil {
+		return ""
+	}
+	times := "times"
+	if ops.seen == 1 {
+		times = "time"
+	}
+	return fmt.Sprintf("op by op: seen %d %s, a compilation is worth it from %d", ops.seen, times, ops.cost.worth())
+}

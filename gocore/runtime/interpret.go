@@ -1,0 +1,130 @@
+package runtime
+
+import (
+	"time"
+	"unsafe"
+
+	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
+	"github.com/torch-go-xla/torch-go-xla/gocore/profile"
+)
+
+// Interpretation computes what a launch's program computes, without it: op by op, on a device whose memory the host reads.
+type Interpretation interface {
+	// Run reads the arguments' memory and writes none of it. An error says that it cannot be done so.
+	Run(args []unsafe.Pointer) (Interpreted, error)
+}
+
+// Interpreted are the results of an interpretation, dense arrays in the host's memory.
+type Interpreted interface {
+	Data(result int) unsafe.Pointer // good until Free
+	Copy(result int, to unsafe.Pointer, bytes int64)
+	Free()
+}
+
+var (
+	interpretTime   = metrics.M("InterpretTime", "ns")
+	interpreted     = metrics.C("InterpretedGraphs")
+	interpretFailed = metrics.C("InterpretationsFailed")
+)
+
+// interpret runs a launch op by op. done is false if that cannot be done, and nothing has changed; the error is that of
+// an argument.
+func (d *Device) interpret(l *Launch) (done bool, err error) {
+	args := make([]unsafe.Pointer, len(l.Args))
+	for i, a := range l.Args {
+		at, err := a.memory()
+		if err != nil {
+			return true, err
+		}
+		if at == 0 && a.Shape.Numel() > 0 {
+			return false, nil
+		}
+		args[i] = *(*unsafe.Pointer)(unsafe.Pointer(&at)) // memory of the plugin's
+	}
+	start, span := time.Now(), profile.Begin().Of(l.Recorded)
+	results, err := l.Interpret.Run(args)
+	if err != nil { // the compiled program says what is wrong, if anything is
+		interpretFailed.Add(1)
+		return false, nil
+	}
+	defer results.Free()
+	d.run.Lock()
+	defer d.run.Unlock()
+	for range inFlight { // programs may still read what is taken over
+		_ = d.retire() // a failure belongs to the buffers of that one
+	}
+	if !d.give(l, args, results) {
+		l.keep = l.keep[:0]
+		return false, nil
+	}
+	span.End(profile.Launch, int64(len(args)))
+	for _, o := range l.Outs {
+		o.ready()
+	}
+	for i, a := range l.Args {
+		if l.given(i) {
+			a.kill(l.Step)
+		}
+	}
+	interpreted.Add(1)
+	interpretTime.Since(start)
+	return true, nil
+}
+
+// memory waits until the buffer is computed and gives its address; 0 where the host cannot read it. The caller runs the
+// launches: nobody else takes the buffer over.
+func (b *Buffer) memory() (uintptr, error) {
+	if at := b.host.Load(); at != 0 {
+		return at, b.Await()
+	}
+	if err := b.finish(); err != nil {
+		return 0, err
+	}
+	at, err := b.address()
+	if err == nil && at != 0 {
+		b.host.Store(at)
+	}
+	return at, err
+}
+
+// give moves the results to buffers: those that take over an argument's into its memory, the others into new memory. The
+// caller holds run. It is false, with nothing done, if there is no memory.
+func (d *Device) give(l *Launch, args []unsafe.Pointer, results Interpreted) bool {
+	from := l.takenOver()
+	for i, o := range l.Outs {
+		if _, takes := from[i]; takes {
+			continue
+		}
+		if err := o.send(0, results.Data(i), o.Shape.Dims); err != nil {
+			for k := range l.Outs[:i+1] {
+				if raw := l.Outs[k].parts[0]; raw != 0 {
+					countUnreported(d.client.Destroy(raw))
+					l.Outs[k].parts[0] = 0
+				}
+			}
+			return false
+		}
+	}
+	for i, a := range from {
+		o, arg := l.Outs[i], l.Args[a]
+		results.Copy(i, args[a], o.Shape.Bytes())
+		o.parts[0], arg.parts[0] = arg.parts[0], 0
+	}
+	return true
+}
+
+// takenOver says for each result that is written into an argument's memory which one: as a program of the plugin decides
+// it. See shared.
+func (l *Launch) takenOver() map[int]int {
+	kept := make(map[int]bool)
+	for _, i := range l.shared() {
+		kept[int(i)] = true
+	}
+	from := make(map[int]int)
+	for i, to := range l.Donors {
+		if to >= 0 && !kept[i] && !l.Args[i].borrowed && l.Args[i].pins.Load() == 0 {
+			from[int(to)] = i
+		}
+	}
+	return from
+}

@@ -1,0 +1,267 @@
+"""Graphs that run op by op give what compiled ones give; what cannot run so is compiled."""
+
+import re
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import torch_go_xla
+from torch_go_xla.debug import compilations, metrics
+from torch_go_xla.tiers import get_tier, set_tier
+
+
+def count(name):
+    return metrics.counter_value(name) or 0
+
+
+class Counted:
+    """How often graphs were run op by op and compiled within a block."""
+
+    NAMES = {"interpreted": "InterpretedGraphs", "failed": "InterpretationsFailed", "compiled": "UncachedCompile"}
+
+    def __enter__(self):
+        self.before = {k: count(n) for k, n in self.NAMES.items()}
+        return self
+
+    def __exit__(self, *_):
+        torch_go_xla.sync(wait=True)
+        for k, n in self.NAMES.items():
+            setattr(self, k, count(n) - self.before[k])
+
+
+def floats(*size, seed=0):
+    return torch.randn(size, generator=torch.Generator().manual_seed(seed))
+
+
+def block(x, w):
+    y = F.layer_norm(x @ w, (8,)).view(2, 3, 8).transpose(0, 1)
+    y = F.gelu(y[1:] * 2.5 + 1).reshape(-1, 8)
+    return torch.softmax(y, -1), y.sum(0, keepdim=True) / 3
+
+
+def written(x, w):
+    y = x.clone()
+    y[1:3, ::2] = w[:2, :4] * 3
+    y.t()[2] += 5
+    y.as_strided((3, 2), (2, 5), 1).mul_(-1)
+    return y, y.diagonal(), F.pad(y, (1, 2, -1, 0)), F.pad(y, (2, 0), value=1.5)
+
+
+def promoted(x, w):
+    i, h, z = x.mul(10).long(), x.bfloat16(), x[0, 0]
+    whole = i * 2.5, i + 3, 7 - i, i - i * 2, i // 3, i == 2, i.bool() & True, i**2, i.clamp(min=2), i.add(i, alpha=4)
+    scalar = z * 2.5, z.long() * 1.5, z.bfloat16() / 3, x.add(z, alpha=0.3)
+    return *whole, *scalar, h * 0.1 + h, x > 1, 2**x, x**2, x**-0.5, x.clamp(-0.3, 0.4)
+
+
+def steps(x, w):
+    m = x * 0
+    for k in range(3):
+        m = m.lerp(x, 0.1)
+        w = torch.addcdiv(torch.addcmul(w, w, w, value=-0.01 * k), w, w.abs() + 1, value=-0.1)
+    return m, w, x.masked_fill(x > 0, 7), torch.where(x > 0, x, 0.5), F.leaky_relu(x, 0.2), x.norm(), x.var(0), x.std()
+
+
+def indexed(x, w):
+    i = torch.tensor([2, 0, 1], device=x.device)
+    return (
+        w[i],
+        x.index_select(1, i),
+        x.gather(1, i.expand(6, 3)),
+        torch.cat([x, w[:6]]),
+        x.topk(2, 1),
+        torch.arange(3, 20, 4, device=x.device),
+    )
+
+
+GRAPHS = (block, written, promoted, steps, indexed)
+
+
+def flat(values):
+    return [t for v in values for t in (v if isinstance(v, tuple) else (v,))]
+
+
+@pytest.mark.parametrize("graph", GRAPHS, ids=lambda g: g.__name__)
+def test_a_graph_gives_the_same_in_both_tiers(graph):
+    x, w = floats(6, 8), floats(8, 8, seed=1)
+    wanted = flat(graph(x, w))
+    with set_tier("eager"), Counted() as ran:
+        got = flat(graph(x.to("xla"), w.to("xla")))
+    assert (ran.interpreted, ran.failed, ran.compiled) == (1, 0, 0)
+    again = flat(graph(x.to("xla"), w.to("xla")))
+    torch_go_xla.sync(wait=True)
+    for a, b, c in zip(wanted, got, again, strict=True):
+        assert a.dtype == b.dtype
+        torch.testing.assert_close(b.cpu(), a, equal_nan=True)
+        torch.testing.assert_close(c.cpu(), a, equal_nan=True)
+
+
+def train(device, mode, size=6):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Embedding(30, 16),
+        torch.nn.TransformerEncoderLayer(16, 2, 32, dropout=0, batch_first=True),
+        torch.nn.Linear(16, 30),
+    )
+    model = model.to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, eps=1e-3)  # the key's bias has no gradient but rounding
+    ids = torch.randint(30, (4, size), generator=torch.Generator().manual_seed(1)).to(device)
+    losses = []
+    with set_tier(mode):
+        for _ in range(4):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(ids).flatten(0, 1), ids.flatten())
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach())
+            torch_go_xla.sync()
+        torch_go_xla.sync(wait=True)
+    return [t.cpu() for t in (*losses, *model.parameters())]
+
+
+def test_training_runs_op_by_op():
+    with Counted() as ran:
+        got = train("xla", "eager")
+    assert ran.interpreted == 4 and ran.failed == ran.compiled == 0
+    for a, b in zip(got, train("cpu", "eager"), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["eager", "auto"])
+def test_two_runs_have_the_same_bits(mode):
+    for a, b in zip(train("xla", mode, 5), train("xla", mode, 5), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_an_op_without_a_kernel_is_compiled():
+    def draw():
+        torch.manual_seed(3)
+        return F.dropout(torch.ones(50, device="xla"), 0.3).cpu()
+
+    wanted, refused = draw(), count("NotInterpretable:aten::native_dropout")
+    with set_tier("eager"), Counted() as ran:
+        assert torch.equal(draw(), wanted)
+    assert ran.interpreted == 0 and count("NotInterpretable:aten::native_dropout") > refused
+
+
+def test_an_index_out_of_range_gives_what_the_compiled_program_gives():
+    def look():
+        table = torch.arange(6.0, device="xla").view(3, 2)
+        return F.embedding(torch.tensor([1, 9], device="xla"), table).cpu()
+
+    wanted = look()
+    with set_tier("eager"), Counted() as ran:
+        assert torch.equal(look().nan_to_num(-1), wanted.nan_to_num(-1))
+    assert ran.failed == 1
+
+
+def test_targets_out_of_range_write_nowhere():
+    """The gradient alone is computed: torch's kernel for it trusts what the forward kernel has looked at."""
+
+    def gradient():
+        x = torch.zeros(2, 3, device="xla")
+        target = torch.tensor([1, 1 << 40], device="xla")
+        return torch.ops.aten.nll_loss_backward(
+            torch.tensor(1.0, device="xla"), x, target, None, 1, -100, torch.tensor(2.0, device="xla")
+        ).cpu()
+
+    wanted = gradient()
+    with set_tier("eager"), Counted() as ran:
+        assert torch.equal(gradient(), wanted)
+    assert ran.failed == 1
+
+
+def test_a_buffer_is_taken_over_unless_somebody_reads_it():
+    with set_tier("eager"):
+        x = torch.zeros(1 << 20, device="xla")
+        torch_go_xla.sync(wait=True)
+        live, donated = torch_go_xla.live_bytes(), count("DonatedBuffers")
+        for _ in range(3):
+            x += 1
+            torch_go_xla.sync(wait=True)
+        assert count("DonatedBuffers") == donated + 3 and torch_go_xla.live_bytes() <= live + (4 << 20)
+        before = x.detach().clone()
+        torch_go_xla.sync(wait=True)
+        x += 1
+        torch_go_xla.sync(wait=True)
+        assert before.unique().tolist() == [3.0] and x.unique().tolist() == [4.0]
+
+
+def test_values_that_change_places():
+    """Each result is a view of a buffer that another result is written into."""
+    a, b = torch.arange(6.0).view(2, 3), torch.arange(6.0, 12).view(2, 3)
+    x, y = a.to("xla"), b.to("xla")
+    with set_tier("eager"), Counted() as ran:
+        old = x.flip(0)
+        x.copy_(y.t().reshape(2, 3))
+        y.copy_(old)
+    assert ran.failed == 0
+    assert torch.equal(x.cpu(), b.t().reshape(2, 3)) and torch.equal(y.cpu(), a.flip(0))
+
+
+def test_a_graph_is_compiled_when_that_pays():
+    def step(x):
+        for _ in range(10):
+            x = torch.sin(x) * 1.5
+        return x
+
+    with set_tier("auto"):
+        x = floats(1 << 19).to("xla")
+        torch_go_xla.sync(wait=True)
+        launches = []
+        for k in range(200):
+            with Counted() as ran:
+                y = step(x)
+            launches.append((ran.interpreted, ran.compiled))
+            if k == 0:
+                said = re.search(r"op by op: seen 1 time, a compilation is worth it from (\d+)", compilations.explain())
+            if ran.compiled:
+                break
+    first = int(said[1])
+    assert launches == [(1, 0)] * (first - 1) + [(0, 1)]
+    torch.testing.assert_close(y.cpu(), step(x.cpu()))
+
+
+def test_the_background_compiles_beside():
+    with set_tier("background"):
+        x = floats(7, 11).to("xla")
+        with Counted() as ran:
+            y = x.cosh() * 3
+        assert ran.interpreted == 1
+        torch.testing.assert_close(y.cpu(), x.cpu().cosh() * 3)
+        while not count("UncachedCompile") > ran.before["compiled"]:
+            y = x.cosh() * 3
+            torch_go_xla.sync(wait=True)
+        torch.testing.assert_close(y.cpu(), x.cpu().cosh() * 3)
+
+
+def test_the_mode():
+    assert get_tier() == "compile"
+    with set_tier("eager"):
+        assert get_tier() == "eager"
+        with set_tier("auto"):
+            assert get_tier() == "auto"
+        assert get_tier() == "eager"
+    assert get_tier() == "compile"
+
+    @set_tier("eager")
+    def mode():
+        return get_tier()
+
+    assert get_tier() == "eager"  # as torch.set_grad_enabled, it counts from the call on
+    set_tier("compile")
+    assert mode() == "eager" and get_tier() == "compile"
+    with pytest.raises(ValueError, match="want compile, eager, auto, background"):
+        set_tier("fast")
+
+
+def test_the_variable(ok, python):
+    program = """
+import torch, torch_go_xla
+from torch_go_xla.tiers import get_tier
+print((torch.ones(2, device="xla") + 1).tolist(), get_tier())
+"""
+    assert ok(program, XLA_TIER="eager") == "[2.0, 2.0] eager\n"
+    refused = python(program, XLA_TIER="fast")
+    assert refused.code == 1 and "want compile, eager, auto, background" in refused.err
