@@ -147,7 +147,12 @@ func Export(arguments, nArguments, results, nResults int64) (string, error) {
 	return result(engine.Default.Export(words(arguments, nArguments), words(results, nResults)))
 }
 
-// LoadProgram compiles a StableHLO module for Replay and returns its number; see engine.Engine.LoadProgram.
+// LoadProgram starts to compile a StableHLO module for Replay and returns its number; see engine.Engine.LoadProgram.
 func LoadProgram(device int64, module, signature string) (int64, error) {
 	return result(engine.Default.LoadProgram(int(device), module, signature))
+}
+
+// Loaded waits until a program of LoadProgram is compiled; its error says why it cannot be.
+func Loaded(id, ms int64) (bool, error) {
+	return result(engine.Default.Loaded(id, milliseconds(ms)))
 }

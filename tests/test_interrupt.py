@@ -32,6 +32,10 @@ def test_while_a_program_compiles(ok) -> None:
     assert ok("interrupt/interrupted.py", CALLS["item"]).split() == ["interrupted", "64.0", "good"]
 
 
+def test_while_a_bundle_loads(ok) -> None:
+    assert ok("interrupt/bundle.py").split() == ["good"]
+
+
 def test_threads_that_compile_partitioned_programs(ok) -> None:
     """Nothing is recorded while a program compiles whose results' shardings are not known."""
     assert ok("interrupt/threads.py", **SPMD).strip() == "[]"

@@ -21,12 +21,19 @@ type replays struct {
 	cells      []alias.Handle    // memory for the storages of a replay; guarded by mu
 }
 
+// loading is a program that LoadProgram has given to the compiler.
+type loading struct {
+	done chan struct{}
+	err  error // set before done is closed
+}
+
 // replay is a computation that was recorded once and runs again without being recorded: a program, where
 // its parameters come from, and where its results go. Storages are named by their place among the
 // arguments: those of the call, then those that the computation reaches by itself, its state.
 type replay struct {
 	dev       *runtime.Device
 	program   *program // in the cache, or with a reference if it is in none
+	loading   *loading // nil: the program was captured
 	arguments int
 	state     []alias.Handle
 	needs     []need           // by argument

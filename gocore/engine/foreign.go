@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
@@ -13,9 +14,10 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/pjrt"
 )
 
-// LoadProgram compiles a StableHLO module for Replay, which may come from elsewhere (see stablehlo.Foreign). signature is
-// what the caller takes it for, as JSON: {"arguments": […], "results": […]}, each an array {"type": number of its
-// c10::ScalarType, "dtype": its name in torch, "shape": sizes}. It must be what the program says of itself.
+// LoadProgram starts to compile a StableHLO module for Replay, which may come from elsewhere (see stablehlo.Foreign).
+// signature is what the caller takes it for, as JSON: {"arguments": […], "results": […]}, each an array {"type": number of
+// its c10::ScalarType, "dtype": its name in torch, "shape": sizes}. It must be what the program says of itself. Loaded
+// waits for the compiler: the caller may be interrupted meanwhile, and drops the program then.
 func (rp *replays) LoadProgram(dev int, module, signature string) (int64, error) {
 	var in struct{ Arguments, Results []description }
 	if err := json.Unmarshal([]byte(signature), &in); err != nil {
@@ -54,17 +56,45 @@ func (rp *replays) LoadProgram(dev int, module, signature string) (int64, error)
 	}
 	r.program = newProgram(programKey{dev: d.Index}, d, &lower.Program{Module: []byte(module), Results: results, Donors: donors}, nil)
 	r.program.disk = rp.disk
-	exe, err := r.program.Executable()
-	if err != nil {
-		return 0, err
-	}
-	if err := gives(exe.PJRT(), results); err != nil {
-		r.program.release()
-		return 0, err
-	}
+	r.loading = &loading{done: make(chan struct{})}
+	r.program.retain()
+	go r.loading.compileForeign(r.program, results)
 	rp.mu.Lock()
 	defer rp.mu.Unlock()
 	return rp.add(r), nil
+}
+
+// compileForeign compiles the program and compares what it gives with its text. It takes over a reference to the program.
+func (l *loading) compileForeign(p *program, results []*shape.Shape) {
+	defer close(l.done)
+	defer p.release()
+	defer func() {
+		if r := recover(); r != nil {
+			l.err = errs.New(errs.Compile, "internal error while loading: %v", r)
+		}
+	}()
+	exe, err := p.Executable()
+	if err == nil {
+		err = gives(exe.PJRT(), results)
+	}
+	l.err = err
+}
+
+// Loaded waits until a program of LoadProgram is compiled, or until the timeout; done is false if it expired. The error
+// says why the program cannot be compiled, or that it is not what it says.
+func (rp *replays) Loaded(id int64, timeout time.Duration) (done bool, err error) {
+	rp.mu.Lock()
+	r := rp.held[id]
+	rp.mu.Unlock()
+	if r == nil || r.loading == nil {
+		return false, errs.New(errs.Value, "%d is not the number of a loaded program", id)
+	}
+	select {
+	case <-r.loading.done:
+		return true, r.loading.err
+	case <-time.After(timeout):
+		return false, nil
+	}
 }
 
 // description is an array of a signature.

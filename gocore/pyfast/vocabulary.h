@@ -2,7 +2,7 @@
 #ifndef TGX_VOCABULARY_H
 #define TGX_VOCABULARY_H
 
-#define TGX_VOCABULARY "4f8225eff34ca4ad"
+#define TGX_VOCABULARY "577274c760badfc6"
 
 /* Kind says what an encoded argument is. */
 enum {

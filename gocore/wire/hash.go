@@ -3,4 +3,4 @@
 package wire
 
 // Hash names the state of the vocabulary.
-const Hash = "4f8225eff34ca4ad"
+const Hash = "577274c760badfc6"

@@ -78,7 +78,7 @@ class Control:
 
     def compilations(self) -> list[Any]:
         """Return the latest graphs that were compiled, the oldest first, each with the reason: step, program, device,
-        nodes, parameters, results, nearest, equal, was, now, where, reason.
+        nodes, parameters, results, nearest, equal, was, now, where, reason, tier.
         """
         return list(json.loads(self.call(self._go.bindings_Compilations)) or ())
 
@@ -210,8 +210,13 @@ class Control:
         return int(self.call(self._go.bindings_LiveStorages))
 
     def load_program(self, device: int, module: str, signature: str) -> int:
-        """Compile a StableHLO module for replay and return its number; see engine.Engine.LoadProgram."""
+        """Start to compile a StableHLO module for replay and return its number; see engine.Engine.LoadProgram."""
         return int(self.call(self._go.bindings_LoadProgram, device, module, signature))
+
+    def loaded(self, id: int) -> None:
+        """Wait until a program of load_program is compiled; its error says why it cannot be."""
+        while not self.call(self._go.bindings_Loaded, id, SLICE):
+            pass
 
     def memory_info(self, device: int) -> dict[str, Any]:
         """Return the figures of a device's allocator, in bytes."""

@@ -6,7 +6,7 @@ Generated from gocore/wire, gocore/dtype and gocore/errs by `go generate ./gocor
 from __future__ import annotations
 
 # State of the vocabulary; the library must have the same.
-HASH = "4f8225eff34ca4ad"
+HASH = "577274c760badfc6"
 
 # Disposition is what becomes of a result.
 NEW = 0

@@ -22,7 +22,7 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -78,12 +78,12 @@ class Program:
             "arguments": [a.described() for a in signature.arguments],
             "results": [a.described() for a in signature.outputs],
         }
-        self._drop = self._core.drop_replay  # at the end of the process the module is emptied first
         self._id = self._core.load_program(device, text, json.dumps(described))
+        self._core.loaded(self._id)
 
-    def __del__(self) -> None:
-        if getattr(self, "_id", 0):
-            self._drop(self._id)
+    def __del__(self, ends: Callable[[], bool] = sys.is_finalizing) -> None:
+        if getattr(self, "_id", 0) and not ends():  # the library's module is emptied when the process ends
+            self._core.drop_replay(self._id)
 
     def __call__(self, arguments: Sequence[int]) -> list[int]:
         """Run it; the caller frees the results. It returns while the device computes."""
@@ -95,10 +95,11 @@ class _Array:
     """An array on the device; it is freed with the object."""
 
     def __init__(self, core: Any, handle: int) -> None:
-        self._core, self._free, self.handle = core, core.free, handle
+        self._core, self.handle = core, handle
 
-    def __del__(self) -> None:
-        self._free(self.handle)
+    def __del__(self, ends: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not ends():
+            self._core.free(self.handle)
 
     def numpy(self, description: Array) -> np.ndarray[Any, Any]:
         """Wait for the array and return a copy."""
