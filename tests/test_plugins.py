@@ -46,7 +46,7 @@ def test_options_reach_the_client_in_their_types(ok, tmp_path: Path) -> None:
             "no option devices of type 2",
             "no option devices of type 3",
             "no option devices of type 4",
-            *["TypeError: option devices of the plugin is no"] * 5,
+            *["TypeError: option devices of the plugin must be a string"] * 5,
             "TypeError: Object of type object",
             "2",
         ],
