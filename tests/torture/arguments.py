@@ -118,7 +118,7 @@ def overloads() -> list[Any]:
 
     from torch_go_xla._core import core
 
-    names = {name.partition(".")[0].removeprefix("aten::") for name, _ in core.op_table()}
+    names = {row["name"].partition(".")[0].removeprefix("aten::") for row in core.op_table()}
     found = []
     for name in sorted(names):
         packet = getattr(torch.ops.aten, name, None)

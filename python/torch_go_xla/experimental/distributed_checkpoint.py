@@ -242,8 +242,9 @@ class CheckpointManager:
             try:
                 save(state_dict, storage_writer=writer, planner=SPMDSavePlanner(), process_group=self.process_group)
             except CheckpointException as e:
-                if any(isinstance(error, KeyboardInterrupt) for error, _ in e.failures.values()):
-                    raise KeyboardInterrupt from e
+                own = dist.get_rank(self.process_group) if dist.is_initialized() else 0
+                if own in e.failures and isinstance(e.failures[own][0], KeyboardInterrupt):
+                    raise KeyboardInterrupt from e  # another process's is a failure of the save here
                 raise
             self._in_first(lambda: self._put_in_place(step, part))
 
