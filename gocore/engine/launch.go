@@ -34,14 +34,7 @@ func (pl *planner) launch(d *runtime.Device, t *alias.Trace, p *program) *runtim
 	for i, r := range pl.plan.Roots {
 		l.Outs[i].Origin = origin(&t.Graph, r.ID)
 	}
-	start, spmd := time.Now(), pl.countRun()
-	l.Done = func(error) {
-		executeTime.Since(start)
-		if spmd {
-			replicatedTime.Since(start)
-		}
-		p.release()
-	}
+	l.Done = pl.measured(p)
 	return l
 }
 
@@ -49,6 +42,19 @@ func (pl *planner) launch(d *runtime.Device, t *alias.Trace, p *program) *runtim
 func origin(g *ir.Graph, id ir.ID) runtime.Origin {
 	n := g.At(g.Producer(id))
 	return runtime.Origin{Op: uint16(n.Op), Loc: n.Loc}
+}
+
+// measured counts the launch of a program that is about to be made. What it returns is called when that is over: it notes
+// the time and gives up the launch's reference.
+func (pl *planner) measured(p *program) func(error) {
+	start, spmd := time.Now(), pl.countRun()
+	return func(error) {
+		executeTime.Since(start)
+		if spmd {
+			replicatedTime.Since(start)
+		}
+		p.release()
+	}
 }
 
 // countRun counts the launch of a program, and reports that it runs on all devices of SPMD.

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"time"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
@@ -189,14 +188,7 @@ func (rp *replays) relaunch(r *replay, cells []alias.Handle) *runtime.Launch {
 	for i, o := range r.origins {
 		l.Outs[i].Origin = o
 	}
-	start, spmd := time.Now(), rp.countRun()
-	l.Done = func(error) {
-		executeTime.Since(start)
-		if spmd {
-			replicatedTime.Since(start)
-		}
-		p.release()
-	}
+	l.Done = rp.measured(p)
 	return l
 }
 

@@ -190,18 +190,6 @@ func (c *call) text(s string) {
 	}
 }
 
-// letters are the kinds of arguments that a letter takes as they are encoded in the node.
-var letters = map[byte]string{'i': kindsOf(wire.KConst), 'b': kindsOf(wire.KConst), 'd': kindsOf(wire.KConst, wire.KConstF), 's': kindsOf(wire.KText),
-	'y': kindsOf(wire.KType), 'I': kindsOf(wire.KInts, wire.KConst), 'B': kindsOf(wire.KInts), 'D': kindsOf(wire.KFloats)}
-
-func kindsOf(kinds ...wire.Kind) string {
-	b := make([]byte, len(kinds))
-	for i, k := range kinds {
-		b[i] = byte(k)
-	}
-	return string(b)
-}
-
 // given adds argument i of the node.
 func (c *call) given(i int, kind byte, optional bool) {
 	k, id := c.w.Kind(i), c.w.ID(i)
@@ -219,7 +207,7 @@ func (c *call) given(i int, kind byte, optional bool) {
 		c.patch(tag(wire.KConst, 0), id)
 	case (kind == 'L' || kind == 'O') && k == wire.KTensors:
 		c.tensors(i, kind)
-	case strings.IndexByte(letters[kind], byte(k)) >= 0:
+	case ops.TakesKind(kind, k):
 		c.word(c.w.Words(i)...)
 	default:
 		c.ok = false

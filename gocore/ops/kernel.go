@@ -219,7 +219,7 @@ func (l *Lowering) torchArgs(row *Row, in map[int][]int64) (words []int64, opera
 			order := fromOrder(x.Rank(), in[i])
 			orders = append(orders, order)
 			words, operands = append(words, wire.Tag(wire.KTensor, 0)), append(operands, l.B.Transpose(x, undone(order)))
-		case strings.IndexByte(argWords[kind], byte(k)) >= 0:
+		case TakesKind(kind, k):
 			words = append(words, l.Words(i)...)
 		default:
 			return nil, nil, nil, false
@@ -272,6 +272,9 @@ func (l *Lowering) orderOf(i int) []int64 {
 // argWords are the kinds of encoded arguments that the arguments of a letter may have, apart from None and tensors.
 var argWords = map[byte]string{'i': kindsOf(wire.KConst), 'b': kindsOf(wire.KConst), 'd': kindsOf(wire.KConst, wire.KConstF), 's': kindsOf(wire.KText),
 	'y': kindsOf(wire.KType), 'I': kindsOf(wire.KInts, wire.KConst), 'B': kindsOf(wire.KInts), 'D': kindsOf(wire.KFloats)}
+
+// TakesKind reports that an argument of a letter may be encoded as an argument of a kind, apart from None and tensors.
+func TakesKind(letter byte, k wire.Kind) bool { return strings.IndexByte(argWords[letter], byte(k)) >= 0 }
 
 func kindsOf(kinds ...wire.Kind) string {
 	b := make([]byte, len(kinds))
