@@ -58,3 +58,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
     for item in items:
         if not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Stop a worker whose pytest-xdist shares out single tests: fixtures would be built at the same place twice."""
+    if getattr(session.config.option, "loadgroup", False):
+        for item in session.items:
+            if not item.nodeid.endswith(f"@{item.get_closest_marker('xdist_group').args[0]}"):
+                raise pytest.UsageError(f"pytest-xdist puts {item.nodeid} into no group")
