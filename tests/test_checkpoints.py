@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import shutil
 import threading
+import types
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
+from torch.distributed.checkpoint.filesystem import FileSystem
 
 from torch_go_xla.experimental import distributed_checkpoint
 from torch_go_xla.experimental.distributed_checkpoint import CheckpointManager
@@ -125,6 +130,29 @@ def test_an_interrupt_is_raised_as_such(manager: CheckpointManager, monkeypatch)
         fsync(fd)
 
     monkeypatch.setattr(os, "fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        manager.save(2, state(20))
+    monkeypatch.undo()
+    assert restored(manager, 2) == 2 and sorted(os.listdir(manager.base_path)) == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("at", [4, 8, 12])
+def test_an_interrupt_in_a_record_is_raised_as_such(manager: CheckpointManager, monkeypatch, at: int) -> None:
+    opened = FileSystem.create_stream
+
+    @contextlib.contextmanager
+    def interrupted(self: FileSystem, path: Path, mode: str) -> Iterator[object]:
+        with opened(self, path, mode) as stream:
+            write, calls = stream.write, itertools.count(1)
+
+            def counted(data: bytes) -> int:
+                if next(calls) == at:
+                    raise KeyboardInterrupt
+                return write(data)
+
+            yield types.SimpleNamespace(**{n: getattr(stream, n) for n in dir(stream)} | {"write": counted})
+
+    monkeypatch.setattr(FileSystem, "create_stream", interrupted)
     with pytest.raises(KeyboardInterrupt):
         manager.save(2, state(20))
     monkeypatch.undo()

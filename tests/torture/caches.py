@@ -25,7 +25,8 @@ LONG = 1 << 40  # bytes of a file that is a hole
 
 def damage(r: random.Random, folder: Path) -> str:
     """Damage a file; return what was done."""
-    files = sorted(f for f in folder.glob("*.bin") if f.is_file() and not f.is_symlink() and f.stat().st_size < LONG)
+    plain = (f for f in folder.glob("*.bin") if f.is_file() and not f.is_symlink())
+    files = sorted(f for f in plain if 0 < f.stat().st_size < LONG)
     if len(files) < 2:
         return "nothing"
     path, other = r.sample(files, 2)

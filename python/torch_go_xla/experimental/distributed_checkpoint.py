@@ -29,8 +29,10 @@ from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner, DefaultSavePlanner
 from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.metadata import StorageMeta
+from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
+from torch.distributed.checkpoint.storage import WriteResult
 from torch.distributed.checkpoint.utils import _DistWrapper
 from torch.utils import _pytree as pytree
 
@@ -120,6 +122,18 @@ def prime_optimizer(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
     optimizer.zero_grad()
     xm.mark_step(wait=True)
     return optimizer
+
+
+class _Writer(FileSystemWriter):
+    """Torch's, but for an interrupt: the end of the zip file that it cuts raises RuntimeError over it."""
+
+    def write_data(self, plan: SavePlan, planner: SavePlanner) -> torch.futures.Future[list[WriteResult]]:
+        try:
+            return super().write_data(plan, planner)
+        except RuntimeError as e:
+            if isinstance(e.__context__, KeyboardInterrupt):
+                raise KeyboardInterrupt from e
+            raise
 
 
 class CheckpointManager:
@@ -238,7 +252,7 @@ class CheckpointManager:
     def _save(self, step: int, state_dict: dict[str, Any]) -> None:
         with self._lock, contextlib.ExitStack() as stack:
             part = self._in_first(lambda: stack.enter_context(self._new_part(step)))
-            writer = FileSystemWriter(part, thread_count=self.num_of_threads, per_thread_copy_ahead=0)
+            writer = _Writer(part, thread_count=self.num_of_threads, per_thread_copy_ahead=0)
             try:
                 save(state_dict, storage_writer=writer, planner=SPMDSavePlanner(), process_group=self.process_group)
             except CheckpointException as e:
