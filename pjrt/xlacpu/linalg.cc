@@ -36,7 +36,12 @@ ffi::ErrorOr<Matrices> MatricesOf(ffi::Span<const int64_t> dims) {
   }
   Matrices out;
   out.count = 1;
-  for (size_t i = 0; i + 2 < dims.size(); ++i) out.count *= dims[i];
+  for (size_t i = 0; i + 2 < dims.size(); ++i) {
+    if (__builtin_mul_overflow(out.count, dims[i], &out.count)) {
+      return ffi::Unexpected(
+          ffi::Error::InvalidArgument("a batch of more than 2^63 matrices"));
+    }
+  }
   const int64_t rows = dims[dims.size() - 2], cols = dims[dims.size() - 1];
   constexpr int64_t kMax = std::numeric_limits<int>::max();
   if (rows > kMax || cols > kMax) {
@@ -48,6 +53,15 @@ ffi::ErrorOr<Matrices> MatricesOf(ffi::Span<const int64_t> dims) {
   out.cols = static_cast<int>(cols);
   out.leading = std::max(1, out.rows);
   return out;
+}
+
+Fit& Fit::Holds(bool condition, std::string_view name,
+                std::string_view else_what) {
+  if (!condition && error_.success()) {
+    error_ = ffi::Error::InvalidArgument("linear algebra: " + std::string(name) +
+                                         " " + std::string(else_what));
+  }
+  return *this;
 }
 
 }  // namespace linalg

@@ -99,6 +99,47 @@ struct Matrices {
 // sizes beyond LAPACK's integers.
 ffi::ErrorOr<Matrices> MatricesOf(ffi::Span<const int64_t> dims);
 
+// The last dimension of an array; -1 if it has none.
+template <class A>
+int64_t LastOf(const A& array) {
+  const auto dims = array.dimensions();
+  return dims.size() == 0 ? -1 : dims[dims.size() - 1];
+}
+
+// Compares a call with what LAPACK reads and writes: a program may come from
+// anyone, and LAPACK trusts the sizes that it is told. The first difference is
+// the error. A routine is called only after all of its call has been compared.
+class Fit {
+ public:
+  // The batch is what precedes the last two of `dims`, which are two or more.
+  explicit Fit(ffi::Span<const int64_t> dims)
+      : batch_(dims.begin(), dims.size() - 2) {}
+
+  // `array` has the dimensions of the batch, then these.
+  template <class A>
+  Fit& Has(std::string_view name, const A& array,
+           std::initializer_list<int64_t> sizes) {
+    std::vector<int64_t> want(batch_.begin(), batch_.end());
+    want.insert(want.end(), sizes);
+    const auto dims = array.dimensions();
+    return Holds(std::equal(want.begin(), want.end(), dims.begin(), dims.end()),
+                 name, "does not have the dimensions that LAPACK needs");
+  }
+  // An option of the routine is one of these letters.
+  Fit& Letter(std::string_view name, uint8_t option, std::string_view letters) {
+    return Holds(letters.find(static_cast<char>(option)) != letters.npos, name,
+                 "is not an option that LAPACK has");
+  }
+  Fit& Holds(bool condition, std::string_view name, std::string_view else_what);
+
+  bool failed() const { return error_.failure(); }
+  const ffi::Error& error() const { return error_; }
+
+ private:
+  const ffi::Span<const int64_t> batch_;
+  ffi::Error error_;
+};
+
 // Copies an operand into the result that LAPACK overwrites, unless XLA has
 // given both the same memory.
 template <class T>

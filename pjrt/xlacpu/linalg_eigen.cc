@@ -12,6 +12,14 @@ ffi::Error Syevd(Array<T> x, uint8_t mode, uint8_t uplo, Output<T> out,
   constexpr std::string_view kName = kIsComplex<T> ? "heevd" : "syevd";
   auto m = MatricesOf(x.dimensions());
   if (!m) return m.error();
+  const Fit fit = Fit(x.dimensions())
+                      .Has("the matrix", x, {m->rows, m->rows})
+                      .Has("the result", *out, {m->rows, m->cols})
+                      .Has("the values", *values, {m->rows})
+                      .Has("info", *info, {})
+                      .Letter("mode", mode, "NV")
+                      .Letter("uplo", uplo, "LU");
+  if (fit.failed()) return fit.error();
   void* syevd = Routine<T>(kName);
   if (syevd == nullptr) return NoRoutine(kName);
   CopyIn<T>(x, out);
@@ -114,6 +122,16 @@ ffi::Error RealGeev(Array<R> x, uint8_t left, uint8_t right, Output<R> real,
                     Output<std::complex<R>> right_out, Ints info) {
   auto m = MatricesOf(x.dimensions());
   if (!m) return m.error();
+  const Fit fit = Fit(x.dimensions())
+                      .Has("the matrix", x, {m->rows, m->rows})
+                      .Has("the values", *real, {m->rows})
+                      .Has("the values", *imaginary, {m->rows})
+                      .Has("the vectors", *left_out, {m->rows, m->rows})
+                      .Has("the vectors", *right_out, {m->rows, m->rows})
+                      .Has("info", *info, {})
+                      .Letter("compute_left", left, "NV")
+                      .Letter("compute_right", right, "NV");
+  if (fit.failed()) return fit.error();
   void* geev = Routine<R>("geev");
   if (geev == nullptr) return NoRoutine("geev");
   const char left_char = static_cast<char>(left);
@@ -157,6 +175,15 @@ ffi::Error ComplexGeev(Array<T> x, uint8_t left, uint8_t right,
                        Output<T> right_out, Ints info) {
   auto m = MatricesOf(x.dimensions());
   if (!m) return m.error();
+  const Fit fit = Fit(x.dimensions())
+                      .Has("the matrix", x, {m->rows, m->rows})
+                      .Has("the values", *values, {m->rows})
+                      .Has("the vectors", *left_out, {m->rows, m->rows})
+                      .Has("the vectors", *right_out, {m->rows, m->rows})
+                      .Has("info", *info, {})
+                      .Letter("compute_left", left, "NV")
+                      .Letter("compute_right", right, "NV");
+  if (fit.failed()) return fit.error();
   void* geev = Routine<T>("geev");
   if (geev == nullptr) return NoRoutine("geev");
   const char left_char = static_cast<char>(left);
@@ -218,13 +245,8 @@ XLA_FFI_Error* GeevHandler(XLA_FFI_CallFrame* frame) {
 // x = Z S Z^H with S triangular, or for real types in blocks of two. Sorting
 // needs a function to choose by, which a custom call does not carry.
 template <class T, class Run>
-ffi::Error GeesLoop(const Matrices& m, Output<T> out, uint8_t sort,
-                    Ints selected, Ints info,
+ffi::Error GeesLoop(const Matrices& m, Output<T> out, Ints selected, Ints info,
                     std::vector<T>& work, Run run) {
-  if (sort != 'N') {
-    return ffi::Error(ffi::ErrorCode::kUnimplemented,
-                      "a Schur form with sorted eigenvalues");
-  }
   if (m.count == 0) return ffi::Error::Success();
   run(0, -1);
   work.resize(WorkSize(work[0]));
@@ -245,6 +267,17 @@ ffi::Error RealGees(Array<R> x, uint8_t mode, uint8_t sort, Output<R> out,
                     Ints selected, Ints info) {
   auto m = MatricesOf(x.dimensions());
   if (!m) return m.error();
+  const Fit fit = Fit(x.dimensions())
+                      .Has("the matrix", x, {m->rows, m->rows})
+                      .Has("the result", *out, {m->rows, m->cols})
+                      .Has("the vectors", *vectors, {m->rows, m->rows})
+                      .Has("the values", *real, {m->rows})
+                      .Has("the values", *imaginary, {m->rows})
+                      .Has("the selection", *selected, {})
+                      .Has("info", *info, {})
+                      .Letter("mode", mode, "NV")
+                      .Letter("sort", sort, "N");
+  if (fit.failed()) return fit.error();
   void* gees = Routine<R>("gees");
   if (gees == nullptr) return NoRoutine("gees");
   CopyIn<R>(x, out);
@@ -261,7 +294,7 @@ ffi::Error RealGees(Array<R> x, uint8_t mode, uint8_t sort, Output<R> out,
                vectors->typed_data() + at, &m->leading, work.data(), &size,
                bool_work.data(), info->typed_data() + i, kLength, kLength);
   };
-  return GeesLoop<R>(*m, out, sort, selected, info, work, run);
+  return GeesLoop<R>(*m, out, selected, info, work, run);
 }
 
 template <class T>
@@ -270,6 +303,16 @@ ffi::Error ComplexGees(Array<T> x, uint8_t mode, uint8_t sort, Output<T> out,
                        Ints info) {
   auto m = MatricesOf(x.dimensions());
   if (!m) return m.error();
+  const Fit fit = Fit(x.dimensions())
+                      .Has("the matrix", x, {m->rows, m->rows})
+                      .Has("the result", *out, {m->rows, m->cols})
+                      .Has("the vectors", *vectors, {m->rows, m->rows})
+                      .Has("the values", *values, {m->rows})
+                      .Has("the selection", *selected, {})
+                      .Has("info", *info, {})
+                      .Letter("mode", mode, "NV")
+                      .Letter("sort", sort, "N");
+  if (fit.failed()) return fit.error();
   void* gees = Routine<T>("gees");
   if (gees == nullptr) return NoRoutine("gees");
   CopyIn<T>(x, out);
@@ -287,7 +330,7 @@ ffi::Error ComplexGees(Array<T> x, uint8_t mode, uint8_t sort, Output<T> out,
                &m->leading, work.data(), &size, real_work.data(),
                bool_work.data(), info->typed_data() + i, kLength, kLength);
   };
-  return GeesLoop<T>(*m, out, sort, selected, info, work, run);
+  return GeesLoop<T>(*m, out, selected, info, work, run);
 }
 
 template <class T>

@@ -18,6 +18,10 @@ template <class T>
 ffi::Error Geqrf(Array<T> x, Output<T> out, Output<T> tau) {
   auto m = MatricesOf(x.dimensions());
   if (!m) return m.error();
+  const Fit fit = Fit(x.dimensions())
+                      .Has("the result", *out, {m->rows, m->cols})
+                      .Has("tau", *tau, {m->rank()});
+  if (fit.failed()) return fit.error();
   void* geqrf = Routine<T>("geqrf");
   if (geqrf == nullptr) return NoRoutine("geqrf");
   CopyIn<T>(x, out);
@@ -28,7 +32,7 @@ ffi::Error Geqrf(Array<T> x, Output<T> out, Output<T> tau) {
                &m->leading, tau->typed_data() + i * m->rank(), work.data(),
                &size, &info);
   };
-  if (m->count == 0) return ffi::Error::Success();
+  if (m->count == 0 || m->size() == 0) return ffi::Error::Success();
   run(0, -1);
   work.resize(WorkSize(work[0]));
   for (int64_t i = 0; i < m->count && info == 0; ++i) {
@@ -55,6 +59,12 @@ ffi::Error Geqp3(Array<T> x, Array<int32_t> pivots, Output<T> out,
                  Ints pivots_out, Output<T> tau) {
   auto m = MatricesOf(x.dimensions());
   if (!m) return m.error();
+  const Fit fit = Fit(x.dimensions())
+                      .Has("pivots", pivots, {m->cols})
+                      .Has("pivots", *pivots_out, {m->cols})
+                      .Has("the result", *out, {m->rows, m->cols})
+                      .Has("tau", *tau, {m->rank()});
+  if (fit.failed()) return fit.error();
   void* geqp3 = Routine<T>("geqp3");
   if (geqp3 == nullptr) return NoRoutine("geqp3");
   CopyIn<T>(x, out);
@@ -74,7 +84,7 @@ ffi::Error Geqp3(Array<T> x, Array<int32_t> pivots, Output<T> out,
                  &size, &info);
     }
   };
-  if (m->count == 0) return ffi::Error::Success();
+  if (m->count == 0 || m->cols == 0) return ffi::Error::Success();
   run(0, -1);
   work.resize(WorkSize(work[0]));
   for (int64_t i = 0; i < m->count && info == 0; ++i) {
@@ -102,6 +112,13 @@ ffi::Error Orgqr(Array<T> x, Array<T> tau, Output<T> out) {
   constexpr std::string_view kName = Orthogonal<T>("orgqr", "ungqr");
   auto m = MatricesOf(x.dimensions());
   if (!m) return m.error();
+  const Fit fit = Fit(x.dimensions())
+                      .Has("tau", tau, {LastOf(tau)})
+                      .Has("the result", *out, {m->rows, m->cols})
+                      .Holds(m->cols <= m->rows && LastOf(tau) <= m->cols, "tau",
+                             "has more reflectors than there are columns, or "
+                             "the matrix more columns than rows");
+  if (fit.failed()) return fit.error();
   void* orgqr = Routine<T>(kName);
   if (orgqr == nullptr) return NoRoutine(kName);
   CopyIn<T>(x, out);
@@ -113,7 +130,7 @@ ffi::Error Orgqr(Array<T> x, Array<T> tau, Output<T> out) {
                out->typed_data() + i * m->size(), &m->leading,
                tau.typed_data() + i * count, work.data(), &size, &info);
   };
-  if (m->count == 0) return ffi::Error::Success();
+  if (m->count == 0 || m->size() == 0) return ffi::Error::Success();
   run(0, -1);
   work.resize(WorkSize(work[0]));
   for (int64_t i = 0; i < m->count && info == 0; ++i) {
@@ -142,6 +159,14 @@ ffi::Error Ormqr(Array<T> a, Array<T> tau, Array<T> c, bool left,
   auto mc = MatricesOf(c.dimensions());
   if (!ma) return ma.error();
   if (!mc) return mc.error();
+  const int64_t order = left ? mc->rows : mc->cols;
+  const Fit fit = Fit(c.dimensions())
+                      .Has("the reflectors", a, {order, ma->cols})
+                      .Has("tau", tau, {LastOf(tau)})
+                      .Has("the result", *out, {mc->rows, mc->cols})
+                      .Holds(LastOf(tau) <= std::min<int64_t>(order, ma->cols), "tau",
+                             "has more reflectors than there are");
+  if (fit.failed()) return fit.error();
   void* ormqr = Routine<T>(kName);
   if (ormqr == nullptr) return NoRoutine(kName);
   CopyIn<T>(c, out);
@@ -156,7 +181,7 @@ ffi::Error Ormqr(Array<T> a, Array<T> tau, Array<T> c, bool left,
                tau.typed_data() + i * count, out->typed_data() + i * mc->size(),
                &mc->leading, work.data(), &size, &info, kLength, kLength);
   };
-  if (mc->count == 0) return ffi::Error::Success();
+  if (mc->count == 0 || mc->size() == 0) return ffi::Error::Success();
   run(0, -1);
   work.resize(WorkSize(work[0]));
   for (int64_t i = 0; i < mc->count && info == 0; ++i) {
@@ -186,6 +211,15 @@ ffi::Error Gehrd(Array<T> x, int32_t low, int32_t high, Output<T> out,
                  Output<T> tau, Ints info) {
   auto m = MatricesOf(x.dimensions());
   if (!m) return m.error();
+  const Fit fit = Fit(x.dimensions())
+                      .Has("the matrix", x, {m->rows, m->rows})
+                      .Has("the result", *out, {m->rows, m->cols})
+                      .Has("tau", *tau, {std::max(0, m->rows - 1)})
+                      .Has("info", *info, {})
+                      .Holds(low >= 1 && low <= m->leading, "low", "is out of range")
+                      .Holds(high >= std::min(low, m->rows) && high <= m->rows,
+                             "high", "is out of range");
+  if (fit.failed()) return fit.error();
   void* gehrd = Routine<T>("gehrd");
   if (gehrd == nullptr) return NoRoutine("gehrd");
   CopyIn<T>(x, out);
@@ -225,11 +259,20 @@ ffi::Error Sytrd(Array<T> x, uint8_t uplo, Output<T> out,
   constexpr std::string_view kName = Orthogonal<T>("sytrd", "hetrd");
   auto m = MatricesOf(x.dimensions());
   if (!m) return m.error();
+  const int64_t less = std::max(0, m->rows - 1);
+  const Fit fit = Fit(x.dimensions())
+                      .Has("the matrix", x, {m->rows, m->rows})
+                      .Has("the result", *out, {m->rows, m->cols})
+                      .Has("the diagonal", *diagonal, {m->rows})
+                      .Has("the off-diagonal", *off_diagonal, {less})
+                      .Has("tau", *tau, {less})
+                      .Has("info", *info, {})
+                      .Letter("uplo", uplo, "LU");
+  if (fit.failed()) return fit.error();
   void* sytrd = Routine<T>(kName);
   if (sytrd == nullptr) return NoRoutine(kName);
   CopyIn<T>(x, out);
   const char uplo_char = static_cast<char>(uplo);
-  const int64_t less = std::max(0, m->rows - 1);
   std::vector<T> work(1);
   auto run = [&](int64_t i, int size) {
     CallLapack(sytrd, &uplo_char, &m->rows, out->typed_data() + i * m->size(),

@@ -10,6 +10,12 @@ template <class T>
 ffi::Error Potrf(Array<T> x, uint8_t uplo, Output<T> out, Ints info) {
   auto m = MatricesOf(x.dimensions());
   if (!m) return m.error();
+  const Fit fit = Fit(x.dimensions())
+                      .Has("the matrix", x, {m->rows, m->rows})
+                      .Has("the result", *out, {m->rows, m->cols})
+                      .Has("info", *info, {})
+                      .Letter("uplo", uplo, "LU");
+  if (fit.failed()) return fit.error();
   void* potrf = Routine<T>("potrf");
   if (potrf == nullptr) return NoRoutine("potrf");
   CopyIn<T>(x, out);
@@ -42,9 +48,19 @@ ffi::Error Trsm(Array<T> a, Array<T> b, uint8_t side, uint8_t uplo,
   auto mb = MatricesOf(b.dimensions());
   if (!ma) return ma.error();
   if (!mb) return mb.error();
+  const int64_t order = side == 'L' ? mb->rows : mb->cols;
+  const Fit fit = Fit(b.dimensions())
+                      .Has("the triangle", a, {order, order})
+                      .Has("the result", *out, {mb->rows, mb->cols})
+                      .Letter("side", side, "LR")
+                      .Letter("uplo", uplo, "LU")
+                      .Letter("trans_x", trans_x, "NTC")
+                      .Letter("diag", diag, "NU");
+  if (fit.failed()) return fit.error();
   void* trsm = Routine<T>("trsm");
   if (trsm == nullptr) return NoRoutine("trsm");
   CopyIn<T>(b, out);
+  if (mb->size() == 0) return ffi::Error::Success();
   const T one(1);
   const char chars[] = {static_cast<char>(side), static_cast<char>(uplo),
                         static_cast<char>(trans_x), static_cast<char>(diag)};
@@ -77,6 +93,11 @@ template <class T>
 ffi::Error Getrf(Array<T> x, Output<T> out, Ints pivots, Ints info) {
   auto m = MatricesOf(x.dimensions());
   if (!m) return m.error();
+  const Fit fit = Fit(x.dimensions())
+                      .Has("the result", *out, {m->rows, m->cols})
+                      .Has("pivots", *pivots, {m->rank()})
+                      .Has("info", *info, {});
+  if (fit.failed()) return fit.error();
   void* getrf = Routine<T>("getrf");
   if (getrf == nullptr) return NoRoutine("getrf");
   CopyIn<T>(x, out);
@@ -108,6 +129,16 @@ ffi::Error Gtsv(Array<T> lower, Array<T> diagonal, Array<T> upper, Array<T> b,
                 Output<T> upper_out, Output<T> out, Ints info) {
   auto m = MatricesOf(b.dimensions());
   if (!m) return m.error();
+  const Fit fit = Fit(b.dimensions())
+                      .Has("the lower diagonal", lower, {m->rows})
+                      .Has("the main diagonal", diagonal, {m->rows})
+                      .Has("the upper diagonal", upper, {m->rows})
+                      .Has("the lower diagonal", *lower_out, {m->rows})
+                      .Has("the main diagonal", *diagonal_out, {m->rows})
+                      .Has("the upper diagonal", *upper_out, {m->rows})
+                      .Has("the result", *out, {m->rows, m->cols})
+                      .Has("info", *info, {});
+  if (fit.failed()) return fit.error();
   void* gtsv = Routine<T>("gtsv");
   if (gtsv == nullptr) return NoRoutine("gtsv");
   CopyIn<T>(lower, lower_out);

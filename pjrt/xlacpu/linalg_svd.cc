@@ -14,6 +14,22 @@ size_t RealWorkOfGesdd(const Matrices& m, char mode) {
   return 1 + least * std::max(5 * least + 7, 2 * most + 2 * least + 1);
 }
 
+// Compares a call with what its mode writes.
+template <class T>
+Fit SvdFit(Array<T> x, const Matrices& m, uint8_t mode, Output<T> out,
+           Output<Real<T>> s, Output<T> u, Output<T> vt, Ints info) {
+  Fit fit(x.dimensions());
+  fit.Has("the result", *out, {m.rows, m.cols})
+      .Has("the values", *s, {m.rank()})
+      .Has("info", *info, {})
+      .Letter("mode", mode, "ASN");
+  if (mode == 'N') return fit;  // neither vectors are written
+  return fit
+      .Has("the left vectors", *u, {m.rows, mode == 'A' ? m.rows : m.rank()})
+      .Has("the right vectors", *vt,
+           {mode == 'A' ? m.cols : m.rank(), m.cols});
+}
+
 // x = U diag(s) V^H; s descends. Mode 'A' computes all vectors, 'S' as many as
 // there are values, 'N' none.
 template <class T>
@@ -25,6 +41,8 @@ ffi::Error Gesdd(Array<T> x, uint8_t mode, Output<T> out, Output<Real<T>> s,
   if (!m) return m.error();
   if (!mu) return mu.error();
   if (!mv) return mv.error();
+  const Fit fit = SvdFit<T>(x, *m, mode, out, s, u, vt, info);
+  if (fit.failed()) return fit.error();
   void* gesdd = Routine<T>("gesdd");
   if (gesdd == nullptr) return NoRoutine("gesdd");
   CopyIn<T>(x, out);
@@ -70,6 +88,8 @@ ffi::Error Gesvd(Array<T> x, uint8_t mode, Output<T> out, Output<Real<T>> s,
   if (!m) return m.error();
   if (!mu) return mu.error();
   if (!mv) return mv.error();
+  const Fit fit = SvdFit<T>(x, *m, mode, out, s, u, vt, info);
+  if (fit.failed()) return fit.error();
   void* gesvd = Routine<T>("gesvd");
   if (gesvd == nullptr) return NoRoutine("gesvd");
   CopyIn<T>(x, out);
