@@ -32,6 +32,7 @@ const (
 	opNumber
 	opFull
 	opIota
+	opRandom
 	opTranspose
 	opSlice
 	opDynamicSlice
@@ -50,7 +51,7 @@ const (
 	opFree
 )
 
-var opcodes = [...]string{"call", "number", "full", "iota", "transpose", "slice", "dynamic_slice", "broadcast", "reshape", "strided",
+var opcodes = [...]string{"call", "number", "full", "iota", "random", "transpose", "slice", "dynamic_slice", "broadcast", "reshape", "strided",
 	"update", "dynamic_update", "scatter", "pad", "add", "addmm", "power", "same", "range", "free"}
 
 // What torchcpu keeps on its stack.
@@ -156,8 +157,6 @@ func (w *writer) write() (reason string) {
 	switch {
 	case row == nil || row.Collective || n.Flags&ir.Manual != 0:
 		return "it is about several devices"
-	case row.Random:
-		return "it draws random numbers"
 	}
 	for i := range int(n.Results) {
 		if s := w.out(i); !computed(s.DType) || s.Rank() > mostRank {
@@ -165,7 +164,7 @@ func (w *writer) write() (reason string) {
 		}
 	}
 	rule, known := rules[row.Name]
-	if !known {
+	if !known && !row.Random {
 		rule = direct
 	}
 	if rule == nil || !rule(w) {

@@ -1,6 +1,7 @@
 package interp
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
@@ -83,6 +84,7 @@ func known() map[string]rule {
 	}
 	r["div.Tensor_mode"] = division("div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor")
 	r["div.Scalar_mode"] = r["div.Tensor_mode"]
+	maps.Copy(r, randomRules)
 	for _, name := range untrusted {
 		r[name] = nil
 	}

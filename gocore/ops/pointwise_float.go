@@ -84,7 +84,7 @@ type floatFormat struct {
 }
 
 func formatOf(d dtype.DType) floatFormat {
-	m := int64(mantissa(d) - 1)
+	m := int64(Mantissa(d) - 1)
 	exponent := int64(8*d.Size()) - m - 1
 	return floatFormat{signedBits(d), m, 1<<(exponent-1) - 1}
 }

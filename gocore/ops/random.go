@@ -102,8 +102,12 @@ func (s *stream) chance(p float64, dims []int64) value {
 		return s.b.Splat(sh, stablehlo.Bool(false))
 	}
 	bits := s.bits(dtype.U32, dims)
-	limit := s.b.Splat(bits.Shape(), stablehlo.Uint(uint64(math.Min(math.Round(math.Ldexp(p, 32)), math.MaxUint32))))
-	return s.b.Compare(bits, limit, stablehlo.LT)
+	return s.b.Compare(bits, s.b.Splat(bits.Shape(), stablehlo.Uint(ChanceLimit(p))), stablehlo.LT)
+}
+
+// ChanceLimit is the number of 32 bits below which random ones are with a probability in (0, 1).
+func ChanceLimit(p float64) uint64 {
+	return uint64(math.Min(math.Round(math.Ldexp(p, 32)), math.MaxUint32))
 }
 
 // complexOf makes the result of type d from draws of its real type; a complex result takes two.
@@ -141,7 +145,7 @@ var fillRows = join(randomIntRows, []Row{
 	fill("normal_functional", "(Tensor self, float mean=0., float std=1., *, Generator? generator=None) -> Tensor", "normal_kernel_cpu",
 		floats|complexes, checkStd(2, false, "normal"),
 		func(l *Lowering, s *stream, d dtype.DType, dims []int64) value {
-			return s.complexOf(d, func(r dtype.DType) value { return s.scaledNormal(r, dims, l.Float(1), stdOf(l.FloatOr(2, 1), d)) })
+			return s.complexOf(d, func(r dtype.DType) value { return s.scaledNormal(r, dims, l.Float(1), StdOf(l.FloatOr(2, 1), d)) })
 		}),
 	fill("log_normal", "(Tensor self, float mean=1., float std=2., *, Generator? generator=None) -> Tensor", "log_normal_cpu",
 		floats, checkStd(2, true, "log_normal_"),
@@ -200,8 +204,8 @@ func (s *stream) scaledNormal(d dtype.DType, dims []int64, mean, std float64) va
 	return v
 }
 
-// stdOf is the deviation of each part of a complex normal number, std itself for a real one.
-func stdOf(std float64, d dtype.DType) float64 {
+// StdOf is the deviation of each part of a complex normal number, std itself for a real one.
+func StdOf(std float64, d dtype.DType) float64 {
 	if d.IsComplex() {
 		return std / math.Sqrt2
 	}
@@ -237,8 +241,8 @@ func highest(d dtype.DType) float64 {
 	return math.MaxFloat64
 }
 
-// mantissa is the bits of a float type's significand, the leading one included.
-func mantissa(d dtype.DType) int {
+// Mantissa is the bits of a float type's significand, the leading one included.
+func Mantissa(d dtype.DType) int {
 	switch d {
 	case dtype.F16:
 		return 11
@@ -257,7 +261,7 @@ func drawUniform(l *Lowering, s *stream, d dtype.DType, dims []int64) value {
 	from, to := l.Float(1), l.FloatOr(2, 1)
 	return s.complexOf(d, func(r dtype.DType) value {
 		var v value
-		if m := mantissa(d.ToReal()); m < 24 {
+		if m := Mantissa(d.ToReal()); m < 24 {
 			bits := s.bits(dtype.U16, dims)
 			bits = b.ShiftRightLogical(bits, b.ConstLike(bits, float64(16-m)))
 			v = b.Convert(bits, r)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
+	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 )
@@ -13,14 +14,10 @@ import (
 var randomIntRows = []Row{
 	fill("random", "(Tensor self, *, Generator? generator=None) -> Tensor", "random_kernel_cpu", bools|ints|floats,
 		func(*Ctx) error { return nil },
-		func(l *Lowering, s *stream, d dtype.DType, dims []int64) value {
-			return s.integers(d, dims, 0, span(d))
-		}),
+		drawIntegers),
 	fill("random.to", "(Tensor self, int to, *, Generator? generator=None) -> Tensor", "random_update_from_to", ^f8s,
 		func(c *Ctx) error { return checkRange(c.In(0).DType, 0, c.Int(1), "check_random_bounds") },
-		func(l *Lowering, s *stream, d dtype.DType, dims []int64) value {
-			return s.integers(d, dims, 0, uint64(l.Int(1)))
-		}),
+		drawIntegers),
 	fill("random.from", "(Tensor self, int from, int? to, *, Generator? generator=None) -> Tensor", "random_from_to_range_calc", ^f8s,
 		func(c *Ctx) error {
 			d := c.In(0).DType
@@ -32,16 +29,30 @@ var randomIntRows = []Row{
 			}
 			return checkRange(d, c.Int(1), top(d), "random_from_to_impl")
 		},
-		func(l *Lowering, s *stream, d dtype.DType, dims []int64) value {
-			from := l.Int(1)
-			if l.Has(2) {
-				return s.integers(d, dims, from, uint64(l.Int(2))-uint64(from))
-			}
-			if from == math.MinInt64 {
-				return s.integers(d, dims, from, 0)
-			}
-			return s.integers(d, dims, from, uint64(top(d))-uint64(from)+1)
-		}),
+		drawIntegers),
+}
+
+func drawIntegers(l *Lowering, s *stream, d dtype.DType, dims []int64) value {
+	from, n := RandomRange(&l.Args, d)
+	return s.integers(d, dims, from, n)
+}
+
+// RandomRange is what a row that fills a tensor of a type with integers draws from: [from, from+n), where n = 0 stands for 2⁶⁴.
+func RandomRange(a *ir.Args, d dtype.DType) (from int64, n uint64) {
+	switch a.Len() - 3 { // the generator, its key and its draws follow
+	case 1:
+		return 0, span(d)
+	case 2:
+		return 0, uint64(a.Int(1))
+	}
+	from = a.Int(1)
+	switch {
+	case a.Has(2):
+		return from, uint64(a.Int(2)) - uint64(from)
+	case from == math.MinInt64:
+		return from, 0
+	}
+	return from, uint64(top(d)) - uint64(from) + 1
 }
 
 // span is how many values random_() without bounds draws from: the non-negative ones of an integer
@@ -51,7 +62,7 @@ func span(d dtype.DType) uint64 {
 	case d == dtype.Bool:
 		return 2
 	case d.IsFloat():
-		return 1<<mantissa(d) + 1
+		return 1<<Mantissa(d) + 1
 	case d == dtype.U64:
 		return math.MaxUint64
 	case d.IsUnsigned():
@@ -149,8 +160,8 @@ func inferPermutation(c *Ctx, dtypeAt int) error {
 		return errs.New(errs.Runtime, "Trying to create tensor with negative dimension %d: [%d]", n, n)
 	case !(ints | floats).has(d):
 		return notFor("randperm", d)
-	case d.IsFloat() && n > 1<<mantissa(d)+1:
-		return errs.New(errs.Runtime, "n cannot be greater than %d for %s type.", 1<<mantissa(d)+1, d.C10())
+	case d.IsFloat() && n > 1<<Mantissa(d)+1:
+		return errs.New(errs.Runtime, "n cannot be greater than %d for %s type.", 1<<Mantissa(d)+1, d.C10())
 	case d.IsInt() && n > 0 && uint64(n-1) >= span(d):
 		return errs.New(errs.Runtime, "value cannot be converted to type %s without overflow", scalarTypeName(d))
 	}

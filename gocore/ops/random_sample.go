@@ -23,7 +23,7 @@ var sampleRows = []Row{
 		},
 		Lower: func(l *Lowering) {
 			d := l.Out(0).DType
-			l.lowerNormal(l.As(0, d.Accumulate()), l.B.ConstLike(l.As(0, d.Accumulate()), stdOf(l.FloatOr(1, 1), d)))
+			l.lowerNormal(l.As(0, d.Accumulate()), l.B.ConstLike(l.As(0, d.Accumulate()), StdOf(l.FloatOr(1, 1), d)))
 		}},
 	{Name: "normal.float_Tensor", Schema: "(float mean, Tensor std, *, Generator? generator=None) -> Tensor", Random: true,
 		Infer: func(c *Ctx) error { return inferNormal(c, 1, 1) },
@@ -38,7 +38,7 @@ var sampleRows = []Row{
 			d := o.DType.Accumulate()
 			std := l.Full(1, d, o.Dims)
 			if d.IsComplex() {
-				std = l.B.Multiply(std, l.B.ConstLike(std, stdOf(1, d)))
+				std = l.B.Multiply(std, l.B.ConstLike(std, StdOf(1, d)))
 			}
 			l.lowerNormal(l.Full(0, d, o.Dims), std)
 		}},

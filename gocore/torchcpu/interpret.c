@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "random.h"
 #include "torch.h"
 
 enum { C10_BOOL = 11, C10_INT = 3, C10_LONG = 4, C10_FLOAT = 6, C10_DOUBLE = 7, C10_COMPLEX_DOUBLE = 10 };
@@ -193,6 +194,25 @@ static bool do_iota(struct machine *m) {
   ok = ok && empty(m, type, 1, &n, dst) && did(m, torch.aoti_torch_copy_(*dst, natural, 0));
   drop(&natural);
   return ok;
+}
+
+/* dst, what, key and draws as numbers, block, from or a, count or b, whether wide, rank, dims…: random numbers */
+static bool do_random(struct machine *m) {
+  torch_tensor *dst = &m->values[next(m)];
+  struct torch_draw d = {.kind = (enum torch_drawn)next(m)};
+  struct torch_stream s = {.key = (uint64_t)whole_of(ref(m))};
+  s.draws = (uint64_t)whole_of(ref(m)), s.block = (uint64_t)next(m);
+  const int64_t *range = take(m, 2);
+  d.from = range[0], d.count = (uint64_t)range[1];
+  memcpy(&d.a, &range[0], sizeof d.a), memcpy(&d.b, &range[1], sizeof d.b);
+  d.wide = next(m) != 0;
+  int64_t rank = next(m), n = 1;
+  int64_t type = d.kind == TORCH_CHANCE ? C10_BOOL : d.kind == TORCH_KEYS || d.kind == TORCH_INTEGERS ? C10_LONG : d.wide ? C10_DOUBLE : C10_FLOAT;
+  void *data = NULL;
+  for (int64_t i = 0; i < rank; i++) n *= m->at[i];
+  if (!empty(m, type, rank, m->at, dst) || !did(m, torch.torch_get_mutable_data_ptr(*dst, &data))) return false;
+  torch_draw(&s, &d, n, data);
+  return true;
 }
 
 /* dst, src, rank, permutation… */
@@ -487,7 +507,7 @@ static bool do_call(struct machine *m) {
 
 /* By opcode; those of package interp. */
 static bool (*const instructions[])(struct machine *) = {
-    do_call, do_number, do_full, do_iota,   do_transpose,      do_slice,   do_dynamic_slice, do_broadcast, do_reshape, do_strided,
+    do_call, do_number, do_full, do_iota,   do_random,  do_transpose,      do_slice,   do_dynamic_slice, do_broadcast, do_reshape, do_strided,
     do_update, do_dynamic_update, do_scatter, do_pad, do_add, do_addmm, do_power, do_same, do_range, do_free,
 };
 

@@ -11,7 +11,7 @@ package torchcpu
 
 /*
 #cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra
-#cgo LDFLAGS: -ldl -lpthread
+#cgo LDFLAGS: -ldl -lpthread -lm
 #include <stdlib.h>
 #include "torch.h"
 */
