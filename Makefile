@@ -100,7 +100,7 @@ plugins: $(VENV)/.installed-test build $(PLUGINS)/.installed ## our client on th
 	@vendor="$$($(PLUGINS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" && \
 	 TPU_SKIP_MDS_QUERY=1 TGX_VENDOR_PLUGINS="$$vendor/jax_plugins/xla_cuda13/xla_cuda_plugin.so:$$vendor/libtpu/libtpu.so" \
 	   $(GO) test -count=1 -v -run TestVendorPlugins ./pjrt && \
-	 TGX_VENDOR_PACKAGES="$$vendor" $(PY) -m pytest -s tests/test_vendor_plugins.py
+	 TGX_VENDOR_PACKAGES="$$vendor" $(PY) -m pytest -s tests/test_plugins_of_vendors.py
 
 race: $(VENV)/.tools ## the Go tests under the race detector, with the invariants checked
 	$(GO) test -race -tags invariants $(RACE_PACKAGES)
@@ -124,13 +124,13 @@ fuzz: $(VENV)/.tools ## every fuzz target for FUZZTIME
 	 done
 
 crash: $(VENV)/.installed-test build ## kill a process that saves, SAVE_KILLS times, and load what is there
-	SAVE_KILLS=$(SAVE_KILLS) $(PY) -m pytest -q tests/test_save_crash.py
+	SAVE_KILLS=$(SAVE_KILLS) $(PY) -m pytest -q tests/utils/test_save_crash.py
 
 metamorphic: $(VENV)/.installed-test build ## PROGRAMS random programs in nine configurations against torch's CPU
 	METAMORPHIC_COUNT=$(PROGRAMS) $(PY) -m pytest -q tests/metamorphic
 
 threads: $(VENV)/.installed-test build ## eight threads that trace, sync and save for THREAD_SECONDS; the core's under the race detector
-	THREAD_SECONDS=$(THREAD_SECONDS) $(PY) -m pytest -q tests/test_threads.py
+	THREAD_SECONDS=$(THREAD_SECONDS) $(PY) -m pytest -q tests/integration/test_threads.py
 	$(GO) test -race -tags invariants -count=1 -v -run TestThreads ./gocore/engine -args -threads $(THREAD_SECONDS)s
 
 torture: $(VENV)/.installed-test build ## seeded attacks for TORTURE_MINUTES, by TORTURE_SEED; its figures are those of docs/reliability.md
@@ -140,7 +140,7 @@ seams: $(VENV)/.installed-test build ## what the package replaces in torch, agai
 	for version in $(TORCHES); do \
 	   place=$(VENV)-torch-$$version && { test -x $$place/bin/python || $(PYTHON) -m venv $$place; } && \
 	   $$place/bin/python -m pip install -q "torch==$$version.*" numpy pytest && \
-	   PYTHONPATH=python $$place/bin/python -m pytest -q tests/test_seams.py || exit 1; \
+	   PYTHONPATH=python $$place/bin/python -m pytest -q tests/_seams/test_seams.py || exit 1; \
 	 done
 
 upstream-aliases: $(VENV)/.installed-test build ## torch_xla's own tests of aliases, in-place writes and saving; TORCH_XLA as below
@@ -156,7 +156,7 @@ upstream-examples: $(VENV)/.installed-models build ## torch_xla's own examples, 
 	$(PY) tests/upstream/examples.py $(TORCH_XLA)
 
 dtensor-ops: $(VENV)/.installed-test build ## torch's ops on DTensors, by torch's own test utilities
-	$(PY) -W ignore tests/spmd/operators.py
+	$(PY) -W ignore tests/distributed/tensor/operators.py
 
 bench: $(VENV)/.installed-examples build ## all benchmarks, beside the peers, which are installed into BENCH_PEERS
 	$(GO) test -run '^$$' -bench . -benchmem ./...

@@ -1,8 +1,8 @@
 """Fails every call that a training loop makes of its plugin, once each, and prints what came of it as JSON.
 
-Run by test_faults.py in a process of its own, with PJRT_LIBRARY_PATH naming the null plugin, whose control functions it
-uses. `python fault_sweep.py opening` prints the calls that opening the device makes, in order; `python fault_sweep.py
-CALL...` takes them and fails each of those, then each of the loop's.
+Run by test_pjrt_faults.py in a process of its own, with PJRT_LIBRARY_PATH naming the null plugin, whose control
+functions it uses. `python fault_sweep.py opening` prints the calls that opening the device makes, in order;
+`python fault_sweep.py CALL...` takes them and fails each of those, then each of the loop's.
 """
 
 from __future__ import annotations

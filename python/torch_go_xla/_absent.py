@@ -1,6 +1,6 @@
 """What torch_xla 2.9 has and this package does not, and what to use in its place.
 
-A test holds torch_xla's public names against the package and this table (tests/test_torch_xla_names.py).
+A test holds torch_xla's public names against the package and this table (tests/test_absent.py).
 """
 
 from __future__ import annotations

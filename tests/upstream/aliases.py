@@ -27,7 +27,7 @@ CHOSEN = {
     "or slice_copy or s_copy or ailing",
 }
 
-_WORDS = "the error is raised, in torch's own words, as on the CPU"  # tests/test_bad_input.py compares them
+_WORDS = "the error is raised, in torch's own words, as on the CPU"  # tests/integration/test_bad_input.py compares them
 _MEMORY = "the error is raised, and names the device, what is asked for, what there is, and the line"
 _CUSTOM = "asks for torch_xla's builder of computations"
 _TYPES = "reads the type of a value in a text, or by a name, that torch_xla has for it"

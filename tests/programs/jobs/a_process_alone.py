@@ -1,4 +1,4 @@
-"""A process alone: run by test_jobs.py."""
+"""A process alone: run by test_job.py."""
 
 import torch
 import torch.distributed as dist

@@ -1,4 +1,4 @@
-"""What the programs of test_jobs.py begin with."""
+"""What the programs of test_job.py begin with."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Unnamed: run by test_jobs.py."""
+"""Unnamed: run by test_job.py."""
 
 import os
 

@@ -1,9 +1,0 @@
-"""Import beside another backend: run by test_backend_device.py."""
-
-import torch
-
-torch.utils.rename_privateuse1_backend("npu")
-try:
-    import torch_go_xla
-except ImportError as e:
-    print(e)

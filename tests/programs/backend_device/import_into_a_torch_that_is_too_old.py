@@ -1,9 +1,0 @@
-"""Import into a torch that is too old: run by test_backend_device.py."""
-
-import torch
-
-del torch._C._acc
-try:
-    import torch_go_xla
-except ImportError as e:
-    print(e)

@@ -1,8 +1,0 @@
-"""Graph: run by test_environment.py."""
-
-import torch
-
-import torch_go_xla
-
-x = torch.ones(3, device="xla").add(7.5)
-torch_go_xla.sync(wait=True)
