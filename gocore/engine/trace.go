@@ -40,6 +40,7 @@ type dest struct {
 	kind wire.Disposition
 	out  bool
 	once bool // where the view has an element several times, all its values are equal
+	flat bool // it has another shape than the result, of as many elements
 	view alias.View
 }
 
@@ -370,6 +371,11 @@ func (rec *recorder) checkDest(row *ops.Row, d *dest, s *shape.Shape, k int, out
 			return wire.Failed, err
 		}
 	}
+	if d.out && row.OutType != nil {
+		if err := row.OutType(d.view.Type); err != nil {
+			return wire.Failed, err
+		}
+	}
 	if d.out && row.ExactOut && s.DType != d.view.Type {
 		return wire.Failed, errs.New(errs.Runtime, "Expected out tensor to have dtype %s, but got %s instead", s.DType.C10(), d.view.Type.C10())
 	}
@@ -377,11 +383,14 @@ func (rec *recorder) checkDest(row *ops.Row, d *dest, s *shape.Shape, k int, out
 	for i := 0; same && i < len(s.Dims); i++ {
 		same = d.view.Size[i] == s.Dims[i]
 	}
+	if !same && d.out && row.Flat && d.view.Numel() == s.Numel() {
+		d.flat, same = true, true
+	}
 	if !same {
 		if !d.out {
 			return wire.Failed, errs.New(errs.Runtime, "output with shape %s doesn't match the broadcast shape %s", shape.TorchDims(d.view.Size), shape.TorchDims(s.Dims))
 		}
-		wire.PutResize(out, k, s.Dims)
+		wire.PutResize(out, k, row.Quiet, s.Dims)
 		return wire.Resize, nil
 	}
 	if !canCast(s.DType, d.view.Type) {
@@ -414,6 +423,9 @@ func (rec *recorder) results(t *alias.Trace, row *ops.Row, dev int32, id ir.ID, 
 			write := rec.store.Write
 			if d.once {
 				write = rec.store.WriteUniform
+			}
+			if d.flat {
+				v = t.Reshape(v, d.view.Size)
 			}
 			if err := write(&d.view, t.Cast(v, d.view.Type)); err != nil {
 				return wire.Failed, err

@@ -19,7 +19,7 @@ const options = "*, ScalarType? dtype=None, Layout? layout=None, Device? device=
 
 // fullRows fill a tensor with one value, or its diagonal.
 var fullRows = []Row{
-	{Name: "full", Schema: "(SymInt[] size, Scalar fill_value, " + options, Uniform: true,
+	{Name: "full", Schema: "(SymInt[] size, Scalar fill_value, " + options, Uniform: true, Quiet: true,
 		Infer: func(c *Ctx) error {
 			d := c.Type(2)
 			if d == dtype.Invalid {
@@ -35,7 +35,7 @@ var fullRows = []Row{
 	{Name: "scalar_tensor", Schema: "(Scalar s, " + options,
 		Infer: func(c *Ctx) error { return inferFull(c, 0, c.typeOr(1, c.DefaultFloat), nil) },
 		Lower: func(l *Lowering) { l.Return(l.As(0, l.Out(0).DType)) }},
-	{Name: "zeros", Schema: "(SymInt[] size, " + options, Uniform: true,
+	{Name: "zeros", Schema: "(SymInt[] size, " + options, Uniform: true, Quiet: true,
 		Infer: func(c *Ctx) error {
 			for _, n := range c.Ints(0) {
 				if n < 0 {
@@ -45,11 +45,11 @@ var fullRows = []Row{
 			return c.Return(c.typeOr(1, c.DefaultFloat), c.Ints(0)...)
 		},
 		Lower: func(l *Lowering) { l.Return(l.omitted(0)) }},
-	{Name: "ones", Schema: "(SymInt[] size, " + options, Uniform: true,
+	{Name: "ones", Schema: "(SymInt[] size, " + options, Uniform: true, Quiet: true,
 		Infer: func(c *Ctx) error { return inferFull(c, noArg, c.typeOr(1, c.DefaultFloat), c.Ints(0)) },
 		Lower: func(l *Lowering) { l.Return(l.B.Broadcast(one(l.B, l.Out(0).DType), l.Out(0).Dims)) }},
-	{Name: "eye", Schema: "(SymInt n, " + options, Infer: func(c *Ctx) error { return inferEye(c, c.Int(0), c.Int(0), 1) }, Lower: lowerEye},
-	{Name: "eye.m", Schema: "(SymInt n, SymInt m, " + options, Infer: func(c *Ctx) error { return inferEye(c, c.Int(0), c.Int(1), 2) }, Lower: lowerEye},
+	{Name: "eye", Schema: "(SymInt n, " + options, Quiet: true, Infer: func(c *Ctx) error { return inferEye(c, c.Int(0), c.Int(0), 1) }, Lower: lowerEye},
+	{Name: "eye.m", Schema: "(SymInt n, SymInt m, " + options, Quiet: true, Infer: func(c *Ctx) error { return inferEye(c, c.Int(0), c.Int(1), 2) }, Lower: lowerEye},
 }
 
 // typeOr is the ScalarType argument i, d if it is None.
@@ -108,19 +108,19 @@ func onDiagonalAt(b *stablehlo.Builder, dims []int64, dim1, dim2 int, offset val
 
 // rangeRows count. Their length depends on the numbers, which are part of the program.
 var rangeRows = []Row{
-	{Name: "arange", Schema: "(Scalar end, " + options, Static: []int{0},
+	{Name: "arange", Schema: "(Scalar end, " + options, Static: []int{0}, Flat: true,
 		Infer: func(c *Ctx) error { return inferArange(c, noArg, 0, noArg, 1) },
 		Lower: func(l *Lowering) { l.Return(l.counted(noArg, noArg)) }},
-	{Name: "arange.start", Schema: "(Scalar start, Scalar end, " + options, Static: []int{0, 1},
+	{Name: "arange.start", Schema: "(Scalar start, Scalar end, " + options, Static: []int{0, 1}, Flat: true,
 		Infer: func(c *Ctx) error { return inferArange(c, 0, 1, noArg, 2) },
 		Lower: func(l *Lowering) { l.Return(l.counted(0, noArg)) }},
-	{Name: "arange.start_step", Schema: "(Scalar start, Scalar end, Scalar step=1, " + options, Static: []int{0, 1, 2},
+	{Name: "arange.start_step", Schema: "(Scalar start, Scalar end, Scalar step=1, " + options, Static: []int{0, 1, 2}, Flat: true,
 		Infer: func(c *Ctx) error { return inferArange(c, 0, 1, 2, 3) },
 		Lower: func(l *Lowering) { l.Return(l.counted(0, 2)) }},
-	{Name: "range", Schema: "(Scalar start, Scalar end, " + options, Static: []int{0, 1},
+	{Name: "range", Schema: "(Scalar start, Scalar end, " + options, Static: []int{0, 1}, Quiet: true, Flat: true,
 		Infer: func(c *Ctx) error { return inferRange(c, noArg, 2) },
 		Lower: func(l *Lowering) { l.Return(l.counted(0, noArg)) }},
-	{Name: "range.step", Schema: "(Scalar start, Scalar end, Scalar step=1, " + options, Static: []int{0, 1, 2},
+	{Name: "range.step", Schema: "(Scalar start, Scalar end, Scalar step=1, " + options, Static: []int{0, 1, 2}, Quiet: true, Flat: true,
 		Infer: func(c *Ctx) error { return inferRange(c, 2, 3) },
 		Lower: func(l *Lowering) { l.Return(l.counted(0, 2)) }},
 }

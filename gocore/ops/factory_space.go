@@ -19,10 +19,10 @@ func spaces() (rows []Row) {
 		{".Scalar_Tensor", "Scalar start, Tensor end"},
 	} {
 		rows = append(rows,
-			Row{Name: "linspace" + ends.overload, Schema: "(" + ends.types + ", int steps, " + options,
+			Row{Name: "linspace" + ends.overload, Schema: "(" + ends.types + ", int steps, " + options, Quiet: true, Flat: true,
 				Infer: func(c *Ctx) error { return inferSpace(c, "linspace", 3) },
 				Lower: func(l *Lowering) { l.Return(l.finish(0, l.space())) }},
-			Row{Name: "logspace" + ends.overload, Schema: "(" + ends.types + ", int steps, float base=10., " + options,
+			Row{Name: "logspace" + ends.overload, Schema: "(" + ends.types + ", int steps, float base=10., " + options, Quiet: true, Flat: true,
 				Infer: func(c *Ctx) error { return inferSpace(c, "logspace", 4) },
 				Lower: func(l *Lowering) {
 					v := l.space()
@@ -78,16 +78,21 @@ func (l *Lowering) space() value {
 	if t.IsIntegral() {
 		t = dtype.F64
 	}
-	return line(l.B, l.Convert(l.As(0, d), t), l.Convert(l.As(1, d), t), l.Int(2))
+	return line(l.B, l.Convert(l.As(0, d), t), l.Convert(l.As(1, d), t), l.Int(2), d.IsIntegral())
 }
 
-// line is evenly spaced points from start to end, counted from the nearer one so that both are exact.
-func line(b *stablehlo.Builder, start, end value, points int64) value {
+// line is evenly spaced points from start to end, counted from the nearer one so that both are exact. With exact the
+// step is rounded once, as the points are cut to integers.
+func line(b *stablehlo.Builder, start, end value, points int64, exact bool) value {
 	d, dims := start.DType(), []int64{points}
 	if points < 2 {
 		return b.Broadcast(start, dims)
 	}
-	step := b.Divide(b.Subtract(end, start), b.Scalar(d, stablehlo.Float(float64(points-1))))
+	parts := b.Scalar(d, stablehlo.Float(float64(points-1)))
+	if exact { // the compiler divides by a constant by multiplying with its inverse
+		parts = b.OptimizationBarrier(parts)[0]
+	}
+	step := b.Divide(b.Subtract(end, start), parts)
 	i := b.Arange(placeType(points), points)
 	k := Convert(b, i, d)
 	back := b.Subtract(b.SplatLike(k, stablehlo.Float(float64(points-1))), k)

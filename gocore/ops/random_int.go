@@ -126,9 +126,9 @@ func (s *stream) integers(d dtype.DType, dims []int64, from int64, n uint64) val
 
 // permutationRows order things at random.
 var permutationRows = []Row{
-	{Name: "randperm", Schema: "(SymInt n, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+	{Name: "randperm", Schema: "(SymInt n, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", Quiet: true,
 		Random: true, Infer: func(c *Ctx) error { return inferPermutation(c, 1) }, Lower: permute},
-	{Name: "randperm.generator", Schema: "(SymInt n, *, Generator? generator, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+	{Name: "randperm.generator", Schema: "(SymInt n, *, Generator? generator, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", Quiet: true,
 		Random: true, Infer: func(c *Ctx) error { return inferPermutation(c, 2) }, Lower: permute},
 }
 

@@ -8,7 +8,7 @@ import (
 
 // sampleRows draw from distributions whose parameters are tensors.
 var sampleRows = []Row{
-	{Name: "bernoulli", Schema: "(Tensor self, *, Generator? generator=None) -> Tensor", Random: true,
+	{Name: "bernoulli", Schema: "(Tensor self, *, Generator? generator=None) -> Tensor", Random: true, Quiet: true,
 		Infer: func(c *Ctx) error { return inferBernoulli(c, 0) },
 		Lower: func(l *Lowering) { lowerBernoulli(l, 0) }},
 	{Name: "bernoulli.Tensor", Schema: "(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor", Random: true, ShapeOnly: []int{0},

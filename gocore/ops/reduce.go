@@ -32,8 +32,14 @@ func (s dimSet) list() []int64 {
 func allDims(rank int) dimSet { return 1<<rank - 1 }
 
 // dimsOf is the set of the dimensions that a list names; a dimension named twice is torch's error.
+// mostReduced is how many dimensions a dimSet, in torch too, has room for.
+const mostReduced = 64
+
 func dimsOf(list []int64, rank int) (dimSet, error) {
 	var s dimSet
+	if rank > mostReduced {
+		return 0, errs.New(errs.Runtime, "only tensors with up to %d dims are supported", mostReduced)
+	}
 	for _, d := range list {
 		i, err := WrapDim(d, rank)
 		if err != nil {
@@ -290,6 +296,12 @@ var truthRows = join(
 func truth(name string, f reducer) []Row {
 	row := func(overload, schema string, a axes) Row {
 		return Row{Name: name + overload, Schema: schema,
+			OutType: func(d dtype.DType) error {
+				if d == dtype.Bool || d == dtype.U8 {
+					return nil
+				}
+				return errs.New(errs.Runtime, "%s only supports bool tensor for result, got: %s", name, d.C10())
+			},
 			Infer: func(c *Ctx) error {
 				d := dtype.Bool
 				if c.In(0).DType == dtype.U8 {

@@ -14,6 +14,7 @@ package ops
 import (
 	"fmt"
 
+	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 )
 
@@ -46,6 +47,12 @@ type Row struct {
 	// ExactOut marks an op whose out= argument must have the result's own type; others write to any type that the
 	// result can be cast to. Torch states it in each of its kernels: `python -m tests.conformance --kinds out` compares.
 	ExactOut bool
+	// OutType is torch's error for the type of an out= argument, where it is not the usual one; nil: the usual one.
+	OutType func(dtype.DType) error
+	// Quiet marks an op that resizes an out= argument of another shape without torch's warning.
+	Quiet bool
+	// Flat marks an op that fills an out= argument of as many elements in their order, whatever its shape.
+	Flat bool
 	// Random marks an op that draws random numbers: tracing appends the key (see rng.go).
 	Random bool
 	// Torch says how torch's own CPU kernel computes the op, and where it is the faster; nil if programs never call it.

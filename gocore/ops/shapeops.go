@@ -62,10 +62,7 @@ func inferCat(c *Ctx) error {
 		}
 		dims[dim] += s.Dims[dim]
 	}
-	if first == nil {
-		if _, err := WrapDim(c.Int(1), 1); err != nil {
-			return err
-		}
+	if first == nil { // nothing but vectors of nothing: torch does not look at dim
 		dims = append(dims, 0)
 	}
 	d, err := c.promoteAll(ids)

@@ -78,7 +78,7 @@ func lowerHistogram(l *Lowering) {
 		lo, hi = b.ReduceMin(l.In(0), all), b.ReduceMax(l.In(0), all)
 	}
 	lo, hi = apart(b, lo, hi, 0.5)
-	l.histogram(line(b, lo, hi, l.Int(1)+1), 3)
+	l.histogram(line(b, lo, hi, l.Int(1)+1, false), 3)
 }
 
 // apart moves equal bounds away from each other, by a number each.

@@ -146,7 +146,10 @@ static int resize_destination(const kernel *k, PyObject *const *v, const int64_t
     else PyTuple_SET_ITEM(sizes, (Py_ssize_t)i, size);
   }
   tgx_enter();
-  if (sizes) r = PyObject_CallFunctionObjArgs(tgx_state.resize_out, v[k->destinations[d].param], sizes, NULL);
+  if (sizes) {
+    PyObject *quiet = out[TGX_RESIZE_QUIET] ? Py_True : Py_False;
+    r = PyObject_CallFunctionObjArgs(tgx_state.resize_out, v[k->destinations[d].param], sizes, quiet, NULL);
+  }
   tgx_leave();
   Py_XDECREF(sizes);
   Py_XDECREF(r);

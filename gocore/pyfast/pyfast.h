@@ -113,7 +113,7 @@ int64_t tgx_item_size(int32_t scalar_type);
 struct tgx_state {
   PyTypeObject *tensor_type;  /* torch._C.TensorBase */
   PyObject *from_dlpack;      /* torch._C._from_dlpack */
-  PyObject *resize_out;       /* (tensor, sizes): resizes a destination as torch's resize_output does */
+  PyObject *resize_out;       /* (tensor, sizes, quiet): resizes a destination as torch's resize_output does */
   PyObject *increment_version; /* (tensors): tells autograd that they were written to */
   PyObject *otherwise;        /* (kernel, args, kwargs, why): what a kernel cannot record */
   PyObject *open;             /* (): opens the device when the first tensor needs it; NULL: cannot */

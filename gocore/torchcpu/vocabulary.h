@@ -2,7 +2,7 @@
 #ifndef TGX_VOCABULARY_H
 #define TGX_VOCABULARY_H
 
-#define TGX_VOCABULARY "577274c760badfc6"
+#define TGX_VOCABULARY "fa7a00b9f07e14e0"
 
 /* Kind says what an encoded argument is. */
 enum {
@@ -72,8 +72,9 @@ enum {
 /* ResizeWord is a word of out after the status Resize. */
 enum {
   TGX_RESIZE_DISPOSITION = 0, /* which disposition it stands in */
-  TGX_RESIZE_RANK = 1,
-  TGX_RESIZE_SIZES = 2, /* the first of as many sizes */
+  TGX_RESIZE_QUIET = 1, /* 1: without torch's warning that it had elements */
+  TGX_RESIZE_RANK = 2,
+  TGX_RESIZE_SIZES = 3, /* the first of as many sizes */
 };
 
 /* Status is how a call of the core ends. */

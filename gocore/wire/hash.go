@@ -3,4 +3,4 @@
 package wire
 
 // Hash names the state of the vocabulary.
-const Hash = "577274c760badfc6"
+const Hash = "fa7a00b9f07e14e0"

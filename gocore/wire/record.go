@@ -133,7 +133,10 @@ func PutResult(out []int64, p int, handle int64, t dtype.DType, device int32, di
 }
 
 // PutResize writes into out which sizes the tensor of disposition k must take.
-func PutResize(out []int64, k int, dims []int64) {
-	out[ResizeDisposition], out[ResizeRank] = int64(k), int64(len(dims))
+func PutResize(out []int64, k int, quiet bool, dims []int64) {
+	out[ResizeDisposition], out[ResizeQuiet], out[ResizeRank] = int64(k), 0, int64(len(dims))
+	if quiet {
+		out[ResizeQuiet] = 1
+	}
 	copy(out[ResizeSizes:], dims)
 }

@@ -141,8 +141,8 @@ func TestResultsAreDense(t *testing.T) {
 	if PutResult(out, next, 8, dtype.F32, 0, nil) != -1 {
 		t.Error("a result that does not fit is written")
 	}
-	PutResize(out, 1, []int64{6})
-	if !slices.Equal(out[:3], []int64{1, 1, 6}) {
+	PutResize(out, 1, true, []int64{6})
+	if !slices.Equal(out[:4], []int64{1, 1, 1, 6}) {
 		t.Error(out)
 	}
 }

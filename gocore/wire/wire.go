@@ -129,6 +129,7 @@ type ResizeWord int
 // The words that ask for another size of an out= argument.
 const (
 	ResizeDisposition ResizeWord = iota // which disposition it stands in
+	ResizeQuiet                         // 1: without torch's warning that it had elements
 	ResizeRank
 	ResizeSizes // the first of as many sizes
 )

@@ -6,7 +6,7 @@ Generated from gocore/wire, gocore/dtype and gocore/errs by `go generate ./gocor
 from __future__ import annotations
 
 # State of the vocabulary; the library must have the same.
-HASH = "577274c760badfc6"
+HASH = "fa7a00b9f07e14e0"
 
 # Disposition is what becomes of a result.
 NEW = 0

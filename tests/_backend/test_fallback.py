@@ -5,6 +5,7 @@ import warnings
 import pytest
 import torch
 
+import torch_go_xla.debug.metrics as metrics
 from torch_go_xla._backend import fallback
 from torch_go_xla._backend.core import native
 
@@ -149,3 +150,9 @@ def test_data_dependent_shapes(counted):
     assert torch.nonzero(x).tolist() == [[0], [2]] and x[x > 0].tolist() == [1, 3]
     assert torch.unique(x).tolist() == [0, 1, 3] and torch.masked_select(x, x > 2).tolist() == [3]
     assert all(name.startswith("SizeSync.") for name in counted)
+
+
+@pytest.mark.filterwarnings("ignore:.*no lowering")
+def test_ops_of_other_libraries_are_told_too(library):
+    library.twice(torch.ones(2, device="xla"))
+    assert "tgx_test::twice" in metrics.executed_fallback_ops()

@@ -1,5 +1,7 @@
 """Tensors made from numbers equal torch on the CPU."""
 
+import warnings
+
 import pytest
 import torch
 from cpu_reference import Batch, opinfos
@@ -144,3 +146,47 @@ def test_default_types():
     finally:
         torch.set_default_dtype(torch.float32)
     batch.check()
+
+
+PARTS = {
+    "narrow": lambda x: x.narrow(1, 1, 2),
+    "transposed": lambda x: x[:2].t(),
+    "column": lambda x: x[:, 1],
+    "flat": lambda x: x[2],
+}
+FILLS = {
+    "arange": lambda out: torch.arange(0, 8, out=out),
+    "arange of another size": lambda out: torch.arange(0, 4, out=out),
+    "range": lambda out: torch.range(0, 7, out=out),
+    "linspace": lambda out: torch.linspace(1, 8, 8, out=out),
+    "logspace": lambda out: torch.logspace(0, 3, 4, out=out),
+    "eye": lambda out: torch.eye(2, 4, out=out),
+    "full": lambda out: torch.full((4,), 3.0, out=out),
+    "zeros": lambda out: torch.zeros((4, 2), out=out),
+    "ones": lambda out: torch.ones((4, 2), out=out),
+    "randperm": lambda out: torch.randperm(1, out=out),
+}
+
+
+@pytest.mark.parametrize("fill", FILLS)
+@pytest.mark.parametrize("part", PARTS)
+def test_out_is_a_part_of_a_tensor(fill, part):
+    """What out= leaves in the whole storage, its shape and the warnings are torch's."""
+
+    def run(device):
+        whole = torch.full((4, 4), 9.0, device=device)
+        out = PARTS[part](whole)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            assert FILLS[fill](out) is out
+        resized = any("will be resized" in str(w.message) or "was resized" in str(w.message) for w in caught)
+        return whole.tolist(), out.shape, out.stride(), resized
+
+    assert run("xla") == run("cpu")
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8])
+def test_integers_of_a_line(dtype):
+    for start, end, steps in ((1, 127, 50), (127, 1, 50), (0, 100, 33), (3, 120, 14), (0, 49, 50), (7, 70, 22)):
+        want = torch.linspace(start, end, steps, dtype=dtype)
+        assert torch.linspace(start, end, steps, dtype=dtype, device="xla").cpu().equal(want), (start, end, steps)

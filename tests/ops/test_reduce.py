@@ -198,3 +198,21 @@ def test_messages():
     for kind, text, call in cases:
         with pytest.raises(kind, match=text):
             call()
+
+
+@pytest.mark.parametrize("name", ["all", "any"])
+def test_truth_is_written_to_truth_only(name):
+    op = getattr(torch, name)
+    for args in ((), (0,)):
+        for dtype in (torch.float32, torch.int32):
+            outs = [torch.empty((2,) if args else (), dtype=dtype, device=d) for d in ("cpu", "xla")]
+            with pytest.raises(RuntimeError) as want:
+                op(torch.ones(3, 2) > 0, *args, out=outs[0])
+            with pytest.raises(RuntimeError, match=str(want.value)):
+                op(torch.ones(3, 2, device="xla") > 0, *args, out=outs[1])
+        assert op(torch.ones(3, 2, device="xla") > 0, *args, out=outs[1].to(torch.uint8)).dtype == torch.uint8
+
+
+def test_more_dimensions_than_a_reduction_knows():
+    with pytest.raises(RuntimeError, match="only tensors with up to 64 dims are supported"):
+        torch.ones([1] * 65, device="xla").sum(0)

@@ -146,3 +146,8 @@ def test_triangles():
         batch.add(f"tril {diagonal}", torch.tril, x, diagonal)
         batch.add(f"triu {diagonal}", torch.triu, x, diagonal)
     batch.check()
+
+
+def test_cat_of_vectors_of_nothing():
+    empty = torch.empty(0, device="xla")
+    assert torch.cat([empty, empty], 1).shape == torch.cat([torch.empty(0)] * 2, 1).shape

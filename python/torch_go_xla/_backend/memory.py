@@ -185,9 +185,9 @@ def _set_nothing(self: torch.Tensor) -> torch.Tensor:
     return _set(self, new_storage(0, self.device), 0, (0,), (1,))
 
 
-def resize_out(tensor: torch.Tensor, sizes: tuple[int, ...]) -> None:
-    """Resize an ``out=`` argument to its result, with torch's warning."""
-    if tensor.numel() != 0:
+def resize_out(tensor: torch.Tensor, sizes: tuple[int, ...], quiet: bool = False) -> None:
+    """Resize an ``out=`` argument to its result, with torch's warning unless ``quiet``."""
+    if tensor.numel() != 0 and not quiet:
         warnings.warn(
             f"An output with one or more elements was resized since it had shape {list(tensor.shape)}, which does not "
             f"match the required output shape {list(sizes)}. This behavior is deprecated, and in a future PyTorch "
@@ -221,6 +221,21 @@ def absent(kind: str) -> Kernel:
         raise NotImplementedError(f"{op}: there are no {kind} tensors on xla")
 
     return kernel
+
+
+# What makes nested tensors of layout torch.strided.
+_STRIDED_NESTED = (
+    "_nested_tensor_from_tensor_list",
+    "_nested_tensor_from_mask",
+    "_nested_from_padded",
+    "_nested_view_from_buffer",
+    "_nested_view_from_buffer_copy",
+)
+
+
+def _strided_nested(*args: Any, **kwargs: Any) -> Any:
+    """Refuse to make one: torch asks it for its sizes where no exception may pass, which would end the process."""
+    raise NotImplementedError("nested tensors of layout torch.strided are not supported on xla; use torch.jagged")
 
 
 # ---- what torch's CPU kernels do right for any device: they touch metadata only ----
@@ -294,6 +309,7 @@ def kernels() -> dict[str, Kernel]:
         "_assert_async": _assert_async,
         "_assert_async.msg": _assert_async,
         "_nested_tensor_from_mask_left_aligned": _left_aligned,
+        **dict.fromkeys(_STRIDED_NESTED, _strided_nested),
         "convolution_overrideable": _convolution,
         "convolution_backward_overrideable": _convolution_backward,
         **{name: _metadata(name) for name in _METADATA},

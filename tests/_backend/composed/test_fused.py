@@ -64,3 +64,26 @@ def test_a_learning_rate_in_a_tensor():
     rates = {device: torch.tensor(0.1, device=device) for device in ("xla", "cpu")}
     got, want = (train(lambda p, lr=lr: torch.optim.AdamW(p, lr=lr, fused=True), d)[0] for d, lr in rates.items())
     torch.testing.assert_close([p.cpu() for p in got], list(want))
+
+
+def test_the_corrections_of_a_late_step_are_as_exact_as_torchs():
+    def step(device):
+        p = torch.ones(3, device=device, requires_grad=True)
+        optimizer = torch.optim.Adam([p], lr=1.0, betas=(0.9, 0.9999999), fused=True)
+        p.grad = torch.full((3,), 0.5, device=device)
+        optimizer.step()
+        return p.detach().cpu()
+
+    torch.testing.assert_close(step("xla"), step("cpu"), rtol=2e-7, atol=0)
+
+
+def test_adagrad_in_double_precision():
+    def train(device):
+        p = torch.ones(3, device=device, requires_grad=True, dtype=torch.float64)
+        optimizer = torch.optim.Adagrad([p], lr=1e-2, lr_decay=1e-3, fused=True)
+        for _ in range(5):
+            p.grad = torch.full((3,), 0.5, device=device, dtype=torch.float64)
+            optimizer.step()
+        return p.detach().cpu()
+
+    torch.testing.assert_close(train("xla"), train("cpu"), rtol=1e-14, atol=0)

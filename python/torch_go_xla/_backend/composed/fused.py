@@ -44,8 +44,8 @@ def _decayed(grads: Tensors, params: Tensors, weight_decay: float) -> Tensors:
 
 
 def _corrections(beta: float, steps: Tensor) -> Tensor:
-    """Return 1 - beta^step for each step of a vector."""
-    return 1 - beta**steps
+    """Return 1 - beta^step for each step of a vector, in float64 as torch's kernels do."""
+    return 1 - beta ** steps.to(torch.float64)
 
 
 def _descend(params: Tensors, directions: Tensors, denominators: Tensors, lr: Any) -> None:
@@ -150,7 +150,8 @@ def _adagrad(
     grads = _decayed(_gradients(grads, grad_scale, maximize), params, weight_decay)
     torch._foreach_addcmul_(state_sums, grads, grads)
     for i, step in enumerate(state_steps):
-        params[i].sub_(lr / (1 + (step - 1) * lr_decay) * grads[i] / (state_sums[i].sqrt() + eps))
+        rate = lr / (1 + (step.to(torch.float64) - 1) * lr_decay)
+        params[i].sub_(rate * grads[i] / (state_sums[i].sqrt() + eps))
     undo()
 
 
