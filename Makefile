@@ -2,7 +2,7 @@
 #
 #   PYTHON  the Python (3.11 or newer) that the virtual environment is made from
 #   VENV    the virtual environment that everything is installed into; those of
-#           `make clients` and `make plugins` lie beside it
+#           `make clients`, `make plugins` and `make docs` lie beside it
 #
 # A machine needs Python, g++ and make. Where there is no Go, the toolchain is
 # installed into the virtual environment as a Python package.
@@ -11,6 +11,7 @@ PYTHON ?= python3
 VENV ?= .venv
 CLIENTS ?= $(VENV)-clients
 PLUGINS ?= $(VENV)-plugins
+DOCS ?= $(VENV)-docs
 FUZZTIME ?= 20s
 WORKERS ?= 2
 TORCH_XLA ?= ../xla
@@ -37,7 +38,7 @@ DEPENDS := pyproject.toml setup.py pjrt/xlacpu/pyproject.toml
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all check conformance models build install wheels try-wheels release lint clients plugins race seams asan cgocheck golden fuzz crash metamorphic threads torture bench bench-quick op-speed bench-save soak clean distclean upstream-aliases upstream-spmd upstream-jobs upstream-examples dtensor-ops
+.PHONY: help demo test test-all check conformance models docs build install wheels try-wheels release lint clients plugins race seams asan cgocheck golden fuzz crash metamorphic threads torture bench bench-quick op-speed bench-save soak clean distclean upstream-aliases upstream-spmd upstream-jobs upstream-examples dtensor-ops
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -60,6 +61,10 @@ conformance: $(VENV)/.installed-test build ## every op description of torch, all
 
 models: $(VENV)/.installed-models build ## models of torchvision and transformers against the CPU; writes docs/models.md
 	$(PY) -m tests.zoo --write
+
+docs: $(VENV)/.installed-test build $(DOCS)/.installed ## the documentation site, strict, with its notebooks executed; into build/site
+	$(PY) -m build_support.site notebooks
+	$(DOCS)/bin/python -m build_support.site build
 
 check: $(VENV)/.installed-test build ## a cross-section of the tests in two minutes
 	$(GO) vet ./...
@@ -185,7 +190,7 @@ clean: ## remove what builds wrote; Go's own cache stays
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
 
 distclean: clean ## remove the virtual environments too
-	rm -rf .venv .venv-clients .venv-plugins .venv-torch-*
+	rm -rf .venv .venv-clients .venv-plugins .venv-docs .venv-torch-*
 
 # ---- the virtual environment ----
 
@@ -203,6 +208,12 @@ $(VENV)/.tools: $(DEPENDS) | $(PY)
 $(PLUGINS)/.installed: $(DEPENDS) | $(VENV)/.tools
 	$(PYTHON) -m venv $(@D)
 	$(PY) -m build_support requirements cuda tpu > $(@D)/requirements.txt
+	$(@D)/bin/python -m pip install -r $(@D)/requirements.txt
+	touch $@
+
+$(DOCS)/.installed: build_support/site/__init__.py | $(VENV)/.tools
+	$(PYTHON) -m venv $(@D)
+	$(PY) -m build_support.site requirements > $(@D)/requirements.txt
 	$(@D)/bin/python -m pip install -r $(@D)/requirements.txt
 	touch $@
 

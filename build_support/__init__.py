@@ -19,6 +19,7 @@ stamps     tells whether a build step has to run again
 pipeline   all of the above, into a given directory
 wheels     makes, audits and tries the wheels
 release    checks them before a release
+site       the documentation, built by Sphinx
 commands   the setuptools commands; ``backend`` the PEP 517 hooks
 ========== =================================================================
 

@@ -1,8 +1,10 @@
-"""What the devices say to each other: the collectives of compiled programs::
+"""What the devices say to each other: the collectives of compiled programs.
 
-from torch_go_xla import debug
-for c in debug.collectives(step):
-    print(c)
+For example::
+
+    from torch_go_xla import debug
+    for c in debug.collectives(step):
+        print(c)
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Where the parameters of a model lie::
+"""Where the parameters of a model lie.
 
-from torch_go_xla import debug
-print(debug.placements(model))
+For example::
+
+    from torch_go_xla import debug
+    print(debug.placements(model))
 """
 
 from __future__ import annotations
