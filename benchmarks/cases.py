@@ -352,7 +352,7 @@ def save_memory(s: Subject, quick: bool) -> Sample:
 
 def _growth(work: Callable[[], Any]) -> float:
     """Return by how many bytes the resident memory is larger at its peak than before."""
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts again
     before = status("VmRSS")
     result = work()
     del result

@@ -155,7 +155,7 @@ typedef struct {
 // stays the caller's.
 pjc_queue *pjc_queue_new(int fd);
 
-// Lets go of the queue. It is freed when the last watched event has completed.
+// Releases the queue. It is freed when the last watched event has completed.
 void pjc_queue_close(pjc_queue *queue);
 
 // Puts a completion with this token on the queue when the event completes.
@@ -200,7 +200,7 @@ pjc_kv *pjc_kv_new(int fd, pj_client_create *block);
 // Refuses all requests from now on, those that wait too, and stops using fd.
 void pjc_kv_stop(pjc_kv *kv);
 
-// Lets go of the store, which is freed with the last request. Follows the stop.
+// Releases the store, which is freed with the last request. Follows the stop.
 void pjc_kv_free(pjc_kv *kv);
 
 // Takes the next request, null if there is none.

@@ -30,7 +30,7 @@ type Client struct {
 	store             *keyValueServer
 }
 
-// liveCounts are the objects of a client that nobody has destroyed yet.
+// liveCounts are the objects of a client that no one has destroyed yet.
 type liveCounts struct {
 	buffers, events, executables, calls atomic.Int64
 }
@@ -101,7 +101,7 @@ func (c *Client) Close() error {
 // leave gives up n holds on the client, and the client with the last.
 func (c *Client) leave(n int) {
 	if c.life.leave(n) {
-		// The caller was destroying something else; there is nobody to tell.
+		// The caller was destroying something else; there is no one to tell.
 		_ = c.letGo()
 	}
 }

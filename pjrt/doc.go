@@ -23,7 +23,7 @@
 // used again. Builds with the tag "invariants" keep a table of the live ones and
 // turn every such use into an error. Everything else (Client, Executable, Call,
 // CompletionQueue) has an idempotent Close, and using it afterwards is an error.
-// The plugin's client is let go when it is closed and the last buffer, event and
+// The plugin's client is freed when it is closed and the last buffer, event and
 // executable of it is gone, so that the order does not matter.
 //
 // # Errors

@@ -66,7 +66,7 @@ func (x *Executable) Close() error {
 
 func (x *Executable) leave() {
 	if x.life.leave(1) {
-		// The caller was closing something else; there is nobody to tell.
+		// The caller was closing something else; there is no one to tell.
 		_ = x.letGo()
 	}
 }

@@ -176,7 +176,7 @@ func sweep(t *testing.T, delay int64) {
 			reached[fn+"@event"] = reached[fn]
 		}
 	}
-	before, _ := settled(control)
+	before, _ := drained(control)
 	pairs := 0
 	for fn, n := range reached {
 		for k := 1; k <= n; k++ {
@@ -184,7 +184,7 @@ func sweep(t *testing.T, delay int64) {
 			inject(t, plugin, control, before, delay, fn, k)
 		}
 	}
-	if now, ok := settled(control); !ok {
+	if now, ok := drained(control); !ok {
 		t.Errorf("after the last run there is %+v", now)
 	}
 	t.Logf("%d pairs of %d functions and a number of a call failed, delay %d us", pairs, len(reached), delay)
@@ -215,8 +215,8 @@ func inject(t *testing.T, plugin *Plugin, control *nullplugin.Control, before nu
 	}
 }
 
-// settled waits for the workers of closed clients to go.
-func settled(control *nullplugin.Control) (nullplugin.Live, bool) {
+// drained waits for the workers of closed clients to go.
+func drained(control *nullplugin.Control) (nullplugin.Live, bool) {
 	return eventually(func() (nullplugin.Live, bool) {
 		now := control.Live()
 		return now, now.Clients == 0

@@ -11,7 +11,7 @@ import (
 // TestRegisterHandlerWithoutExtension asks plugins that have no FFI extension, or one that ends before the
 // function that registers.
 func TestRegisterHandlerWithoutExtension(t *testing.T) {
-	handler := unsafe.Pointer(pinnedPointer(t, 8)) // nobody calls it
+	handler := unsafe.Pointer(pinnedPointer(t, 8)) // no one calls it
 	for _, extensions := range []string{"", "4", "4,5"} {
 		t.Setenv("NULL_PJRT_EXTENSIONS", extensions)
 		plugin, err := Load(nullplugin.Copy(t))

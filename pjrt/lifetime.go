@@ -2,7 +2,7 @@ package pjrt
 
 import "sync/atomic"
 
-// lifetime counts who needs an object of the plugin, so that closing it lets go
+// lifetime counts who needs an object of the plugin, so that closing it frees
 // of it at once or, while others need it, with the last of them. Entering and
 // leaving are one atomic addition each.
 type lifetime struct {
@@ -29,11 +29,11 @@ func (l *lifetime) enter() bool {
 // add makes the caller n times a holder of an object that something else holds.
 func (l *lifetime) add(n int) { l.state.Add(int64(n)) }
 
-// leave gives up n holds and reports whether the object is to be let go now.
+// leave gives up n holds and reports whether the object is to be freed now.
 func (l *lifetime) leave(n int) bool { return l.state.Add(-int64(n)) == closedBit }
 
 // close marks the object closed. It returns true when nothing holds it and it
-// is to be let go now; that happens once at most.
+// is to be freed now; that happens once at most.
 func (l *lifetime) close() bool { return l.state.Or(closedBit) == 0 }
 
 func (l *lifetime) closed() bool { return l.state.Load()&closedBit != 0 }

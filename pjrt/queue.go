@@ -25,7 +25,7 @@ type Completion struct {
 // waits for each and without a plugin's thread entering Go: a plugin's thread
 // appends to a list in C and wakes the reader through a descriptor.
 type CompletionQueue struct {
-	mu     sync.RWMutex // held for writing while the queue is let go
+	mu     sync.RWMutex // held for writing while the queue is freed
 	handle *C.pjc_queue
 	wake   *os.File
 	client *Client

@@ -77,10 +77,10 @@ TRAINED = [2.0, 2.0, 1.0, 1.0, 0.0, 0.0]
 SMALL, LARGE = 2, 1 << 19
 
 
-def settle(expected: dict[str, int] | None = None) -> dict[str, int]:
-    """Let go of what is garbage, wait for the device, and return what lives.
+def drain(expected: dict[str, int] | None = None) -> dict[str, int]:
+    """Release what is garbage, wait for the device, and return what lives.
 
-    The plugin's worker lets go of things a moment after their events: what is expected gets some time.
+    The plugin's worker releases things a moment after their events: what is expected gets some time.
     """
     gc.collect()
     torch_go_xla.sync(wait=True)
@@ -106,7 +106,7 @@ def fail(call: str, k: int, run: Callable[[], object]) -> dict[str, object]:
     gc.collect()
     result["fired"] = not null.disarm()
     try:
-        settle()  # reports what failed on the device, if nothing has waited for it yet
+        drain()  # reports what failed on the device, if nothing has waited for it yet
     except torch_go_xla.XlaError as e:
         result.setdefault("text", str(e))
         result["told"] = result["told"] or words in str(e)
@@ -129,23 +129,23 @@ def sweep(opening: list[str]) -> dict[str, object]:
     for call in opening:
         seen[call] += 1
         result = fail(call, seen[call], open_device)
-        result["left"] = {name: n for name, n in settle(nothing).items() if n}
+        result["left"] = {name: n for name, n in drain(nothing).items() if n}
         results.append(result)
     open_device()
     # The cache holds one program: two sizes in turn compile every time.
     train(SMALL)
     gc.collect()
     gc.freeze()  # torch's modules need not be looked at again
-    before = settle()
-    calls = collections.Counter(trace(lambda: (train(LARGE), settle())))
+    before = drain()
+    calls = collections.Counter(trace(lambda: (train(LARGE), drain())))
     for call in ("LoadedExecutable_Execute", "Buffer_ToHostBuffer", "Client_BufferFromHostBuffer"):
         calls[call + "@event"] = calls[call]
     for call, number in sorted(calls.items()):
         for k in range(1, number + 1):
             train(SMALL)
-            result = fail(call, k, lambda: (train(LARGE), settle()))
+            result = fail(call, k, lambda: (train(LARGE), drain()))
             result["afterwards"] = train(SMALL)
-            now = settle(before)
+            now = drain(before)
             result["leak"] = {name: now[name] - before[name] for name in now if now[name] != before[name]}
             results.append(result)
     gc.unfreeze()

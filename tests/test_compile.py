@@ -342,7 +342,7 @@ def test_what_has_a_lazy_bit_is_recorded():
     x = torch.tensor([1 + 2j, 3 - 4j])
     for _ in range(3):
         assert f(x.to("xla").conj()).tolist() == [-1, 7]
-    assert f.replays == 0 and "no plain xla tensor" in f.explain()
+    assert f.replays == 0 and "not a plain xla tensor" in f.explain()
 
 
 def test_what_is_recorded_besides_runs_too():

@@ -24,7 +24,7 @@ def test_collectives_under_torchrun() -> None:
 
 
 def test_a_process_alone(ok) -> None:
-    """Nobody has launched it: it is a job of one."""
+    """No one has launched it: it is a job of one."""
     ok("jobs/a_process_alone.py")
 
 
@@ -56,5 +56,5 @@ def test_processes_that_exchange_different_things_are_told() -> None:
 
 
 def test_a_group_for_the_cpu_leaves_a_process_its_own_device() -> None:
-    """Where no backend is named torch makes ours too, which nobody may ever use."""
+    """Where no backend is named torch makes ours too, which no one may ever use."""
     jobs.check("jobs/unnamed.py", 2)

@@ -460,7 +460,7 @@ func (r *trial) sync() {
 	for _, leaf := range t.Leaves {
 		leaf.Buf.Release()
 	}
-	t.Cut()
+	t.EndGraph()
 	for _, b := range bufs {
 		b.Release()
 	}

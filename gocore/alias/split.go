@@ -5,7 +5,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 )
 
-// Split cuts the graph of a device after a sync of only some storages: the storages that are still
+// Split ends the graph of a device after a sync of only some storages: the storages that are still
 // Pending are recorded again in a new graph, in which the computed values are leaves. computed gives the
 // buffer of a value that the sync computes, or nil; Split retains what it uses. The caller releases the
 // references of the old leaves, which it gets back. There are no effects.

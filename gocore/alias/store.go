@@ -30,8 +30,8 @@ type Trace struct {
 	Effects []ir.ID
 	// Partitions is the number of devices that SPMD spreads the graph over; 0 without SPMD.
 	Partitions int
-	// Crowded is how many nodes the graph may have before it is worth a look for those that nobody needs.
-	Crowded  int
+	// SweepAt is how many nodes the graph may have before it is worth a look for those that no one needs.
+	SweepAt  int
 	gaps     int
 	epoch    uint32
 	words    words
@@ -267,26 +267,26 @@ func (t *Trace) AddLeaf(sh *shape.Shape, buf Buffer) ir.ID {
 	return id
 }
 
-// Ground makes a leaf of a node without operands, whose value is in a buffer.
-func (t *Trace) Ground(id ir.ID, buf Buffer) {
+// MakeLeaf makes a leaf of a node without operands, whose value is in a buffer.
+func (t *Trace) MakeLeaf(id ir.ID, buf Buffer) {
 	buf.Retain()
-	t.Graph.Ground(id, int64(len(t.Leaves)))
+	t.Graph.MakeLeaf(id, int64(len(t.Leaves)))
 	t.Leaves = append(t.Leaves, Leaf{id, buf})
 }
 
-// Epoch is the number of the graph being recorded; it changes when the graph is cut.
+// Epoch is the number of the graph being recorded; it changes when the graph is flushed.
 func (t *Trace) Epoch() uint32 { return t.epoch }
 
-// Idle reports that no cell is Pending and that there are no effects: nobody needs the graph.
+// Idle reports that no cell is Pending and that there are no effects: no one needs the graph.
 func (t *Trace) Idle() bool { return t.gaps == len(t.Dirty) && len(t.Effects) == 0 }
 
-// Cut ends the graph: the caller has moved every Pending cell to another state, or re-recorded it, and
+// EndGraph ends the graph: the caller has moved every Pending cell to another state, or re-recorded it, and
 // owns the references of the leaves it took.
-func (t *Trace) Cut() {
+func (t *Trace) EndGraph() {
 	t.Graph.Reset()
 	clear(t.Leaves)
 	t.Leaves, t.Dirty, t.Effects, t.gaps = t.Leaves[:0], t.Dirty[:0], t.Effects[:0], 0
-	t.Crowded = 0
+	t.SweepAt = 0
 	t.epoch++
 }
 

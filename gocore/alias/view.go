@@ -38,7 +38,7 @@ func (v *View) full(c *Cell) bool {
 	return v.Offset == 0 && v.Numel()*int64(v.Type.Size()) == c.Bytes && strided.Contiguous(v.Size, v.Stride)
 }
 
-// ragged reports that the storage is no whole number of elements of v's type, as after a set_ or a resize.
+// ragged reports that the storage is not a whole number of elements of v's type, as after a set_ or a resize.
 func (v *View) ragged(c *Cell) bool { return c.Bytes%int64(v.Type.Size()) != 0 }
 
 // bytes is v with its elements as bytes, along a dimension more.
@@ -276,7 +276,7 @@ func (t *Trace) step(x ir.ID, st *strided.Step) ir.ID {
 		return t.Zeros(d, st.Dims)
 	}
 	if st.Kind == strided.Slice && g.Stored(x) {
-		return t.taken(x, st)
+		return t.dynamicSlice(x, st)
 	}
 	w := t.begin()
 	w.tensor()
@@ -320,9 +320,9 @@ func unit(strides []int64) bool {
 	return true
 }
 
-// taken is a slice of a stored value: what lies between its first element and its last, at starts that are
+// dynamicSlice is a slice of a stored value: what lies between its first element and its last, at starts that are
 // arguments, and of that each element that the strides reach.
-func (t *Trace) taken(x ir.ID, st *strided.Step) ir.ID {
+func (t *Trace) dynamicSlice(x ir.ID, st *strided.Step) ir.ID {
 	g := &t.Graph
 	d := g.Shape(x).DType
 	in := [1]ir.ID{x}

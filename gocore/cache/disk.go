@@ -21,7 +21,7 @@ import (
 // Disk is a directory of values that processes share: one file a key, written beside and renamed. It is bounded in
 // bytes: whoever writes removes the files that have not been used for the longest time, by whatever stamp.
 //
-// Values are only trusted if they are this user's: the directory must belong to the user, and nobody else may
+// Values are only trusted if they are this user's: the directory must belong to the user, and no one else may
 // write to it. A stamp (what makes the values: the compiler and its version) is part of every file's name, so that
 // several compilers share a directory. It stands in the file, beside the key and a checksum: a file that is foreign,
 // truncated, corrupted, or under another file's name is a miss. So is what is not a regular file.
@@ -63,7 +63,7 @@ func OpenDisk(dir, stamp string, room int64, readOnly bool) (*Disk, error) {
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if !info.IsDir() || !ok || int(owner.Uid) != os.Getuid() || info.Mode().Perm()&0o022 != 0 {
-		return nil, fmt.Errorf("cache: %s must be a directory of this user that nobody else can write to (mode 0700)", dir)
+		return nil, fmt.Errorf("cache: %s must be a directory of this user that no one else can write to (mode 0700)", dir)
 	}
 	if mode := info.Mode().Perm(); !readOnly && mode&0o077 != 0 {
 		if err := os.Chmod(dir, mode&0o700); err != nil {

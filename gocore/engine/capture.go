@@ -38,7 +38,7 @@ type replay struct {
 	state     []alias.Handle
 	needs     []need           // by argument
 	params    []source         // by parameter of the program
-	given     []bool           // nobody gave a buffer away
+	given     []bool           // no one gave a buffer away
 	writes    []write          // arguments that get a new value
 	outs      []write          // new storages, those of checks last
 	checks    []indexCheck     // of indices
@@ -106,7 +106,7 @@ type Captured struct {
 
 // Capture makes the recorded computation of the given storages repeatable. args are the storages that a
 // later call may replace, outs those that the computation makes. With state, storages that the graph
-// reads or writes besides belong to it too, by handle: they are read and written anew by each replay.
+// reads or writes besides belong to it too, by handle: they are read and written again by each replay.
 // The graph stays recorded, to be synced.
 func (rp *replays) Capture(args, outs []int64, state bool) (Captured, error) {
 	if err := rp.lock(); err != nil {
@@ -145,13 +145,13 @@ func (rp *replays) Capture(args, outs []int64, state bool) (Captured, error) {
 			slots = append(slots, slot)
 		}
 	}
-	slots = rp.withhold(t, slots)
+	slots = rp.excludePlaceholders(t, slots)
 	for _, h := range made {
 		if c, _ := rp.store.Cell(h); c.State != alias.Pending {
 			return Captured{}, nil // part of a function that is traced
 		}
 	}
-	rp.ground(d, t, slots)
+	rp.materializeZeros(d, t, slots)
 	rp.plan.Build(rp.store, t, slots, t.Effects)
 	if len(rp.plan.Roots) == 0 || slices.Contains(rp.plan.Given, true) {
 		return Captured{}, nil
@@ -181,7 +181,7 @@ func (rp *replays) add(r *replay) int64 {
 // captureChecks makes the pending checks of a device part of a captured computation and returns their storages. Those that
 // depend on arguments of functions being traced have no value.
 func (rp *replays) captureChecks(r *replay, t *alias.Trace) (made []alias.Handle) {
-	slots := rp.withhold(t, rp.withChecks(r.dev.Index, nil))
+	slots := rp.excludePlaceholders(t, rp.withChecks(r.dev.Index, nil))
 	for _, k := range rp.checks {
 		if slices.Contains(slots, rp.store.Slot(k.storage)) {
 			r.checks, made = append(r.checks, k.of(0)), append(made, k.storage)

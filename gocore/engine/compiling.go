@@ -26,7 +26,7 @@ func (pl *planner) whenCompiled(d *runtime.Device, p *program, flush func() erro
 		_, _ = p.Executable() // running it says what has failed
 		pl.mu.Lock()
 		defer pl.mu.Unlock()
-		p.settleShardings(pl.plan.Roots)
+		p.resolveShardings(pl.plan.Roots)
 		pl.unreported = cmp.Or(flush(), pl.unreported)
 	}()
 	pl.mu.Unlock()

@@ -100,9 +100,9 @@ func pack(numbers []ir.Number, d dtype.DType) runtime.Pack {
 	return p
 }
 
-// settle gives every pending storage its buffer: a result of the launch, or the buffer of a leaf that it
+// bind gives every pending storage its buffer: a result of the launch, or the buffer of a leaf that it
 // is a copy of.
-func (pl *planner) settle(t *alias.Trace, slots []uint32, l *runtime.Launch) {
+func (pl *planner) bind(t *alias.Trace, slots []uint32, l *runtime.Launch) {
 	for k, slot := range slots {
 		c := pl.store.At(slot)
 		id, sh := c.Value, c.Shape

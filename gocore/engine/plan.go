@@ -97,7 +97,7 @@ func (pl *planner) TorchKernels() bool {
 // an op cannot be lowered, which is the error, it does without the storages that depend on it, and returns
 // the others.
 func (pl *planner) prepare(d *runtime.Device, t *alias.Trace, slots []uint32) (rest []uint32, p *program, first error) {
-	pl.ground(d, t, slots)
+	pl.materializeZeros(d, t, slots)
 	for {
 		start, span := time.Now(), profile.Begin()
 		pl.plan.Build(pl.store, t, slots, t.Effects)
@@ -116,10 +116,10 @@ func (pl *planner) prepare(d *runtime.Device, t *alias.Trace, slots []uint32) (r
 	}
 }
 
-// ground gives buffers to the zeros that new storages began with and that this graph has written since, as an
+// materializeZeros gives buffers to the zeros that new storages began with and that this graph has written since, as an
 // optimizer does with its states in the first step: the graph is then the one of all later steps, which find
 // the storages with a buffer. Where that fails the zeros stay part of the program.
-func (pl *planner) ground(d *runtime.Device, t *alias.Trace, slots []uint32) {
+func (pl *planner) materializeZeros(d *runtime.Device, t *alias.Trace, slots []uint32) {
 	before := pl.zeros[d.Index]
 	pl.zeros[d.Index] = nil
 	for _, slot := range slots {
@@ -131,7 +131,7 @@ func (pl *planner) ground(d *runtime.Device, t *alias.Trace, slots []uint32) {
 		if err != nil {
 			break
 		}
-		t.Ground(c.Origin, buf)
+		t.MakeLeaf(c.Origin, buf)
 	}
 	for _, b := range before {
 		b.Release()
@@ -252,9 +252,9 @@ func (pl *planner) poison(t *alias.Trace, slots []uint32, cause error) []uint32 
 	})
 }
 
-// withhold gives the pending storages that depend on arguments of functions being traced an error, and returns
+// excludePlaceholders gives the pending storages that depend on arguments of functions being traced an error, and returns
 // the others: a sync computes those.
-func (pl *planner) withhold(t *alias.Trace, slots []uint32) []uint32 {
+func (pl *planner) excludePlaceholders(t *alias.Trace, slots []uint32) []uint32 {
 	for i := range t.Leaves {
 		if leaf := t.Leaves[i]; leaf.Buf == (placeholder{}) {
 			slots = pl.poison(t, slots, &lower.Failure{Node: leaf.ID, Err: errPlaceholder})

@@ -140,29 +140,29 @@ func (p *program) weigh() {
 	p.cache.Weigh(p.key, p.exe.CodeBytes()+int64(len(p.module)))
 }
 
-// Cut implements runtime.Program.
-func (p *program) Cut() runtime.Cut {
+// Bisect implements runtime.Program.
+func (p *program) Bisect() runtime.Bisection {
 	if p.joint {
 		return nil // the other processes do not run it again
 	}
-	c, ok := stablehlo.NewCut(p.module)
+	c, ok := stablehlo.Bisect(p.module)
 	if !ok {
 		return nil
 	}
 	if params, results := c.Size(); params != p.params() || results != len(p.results) {
 		return nil
 	}
-	return &cut{c, p}
+	return &bisection{c, p}
 }
 
-// cut is a program taken apart.
-type cut struct {
-	*stablehlo.Cut
+// bisection is a program taken apart.
+type bisection struct {
+	*stablehlo.Bisection
 	of *program
 }
 
-// Compile implements runtime.Cut.
-func (c *cut) Compile(results []int) (x *runtime.Executable, err error) {
+// Compile implements runtime.Bisection.
+func (c *bisection) Compile(results []int) (x *runtime.Executable, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = errs.New(errs.Compile, "internal error while compiling: %v", r)
@@ -173,9 +173,9 @@ func (c *cut) Compile(results []int) (x *runtime.Executable, err error) {
 	return c.of.dev.Compile(c.Module(results), len(args), runtime.Division{})
 }
 
-// settleShardings finds out how the results of the program are sharded, once it is compiled: that is part of the key
+// resolveShardings finds out how the results of the program are sharded, once it is compiled: that is part of the key
 // of the programs which read them. If it cannot be compiled, running it says so.
-func (p *program) settleShardings(roots []lazy.Root) {
+func (p *program) resolveShardings(roots []lazy.Root) {
 	p.shardings = make([]*sharding.Sharding, len(roots))
 	for i, r := range roots {
 		if p.shardings[i] = r.Sharding; r.Sharding == nil {

@@ -26,7 +26,7 @@ func (rp *replays) Replay(id int64, args, outs []int64) (wire.Outcome, error) {
 	case !ok:
 		return wire.Missed, err
 	case idle && through:
-		return wire.Settled, nil
+		return wire.Synced, nil
 	}
 	return wire.Ran, nil
 }
@@ -93,7 +93,7 @@ func (rp *replays) replay(id int64, args, outs []int64) (r *replay, ok, idle boo
 	for i, w := range r.writes {
 		h, b := cells[w.argument], values[len(r.outs)+i]
 		if _, err := rp.store.Cell(h); err != nil {
-			b.Release() // written only, and nobody is left to read it
+			b.Release() // written only, and no one is left to read it
 			continue
 		}
 		rp.store.SetDevice(rp.store.Slot(h), w.shape, b)
@@ -116,7 +116,7 @@ func (rp *replays) acquire(p *program) bool {
 	return p.acquire()
 }
 
-// fits settles the arguments and reports whether they are what the computation was captured for.
+// fits materializes the arguments and reports whether they are what the computation was captured for.
 func (rp *replays) fits(r *replay, cells []alias.Handle) (bool, error) {
 	for i, h := range cells {
 		c, err := rp.store.Cell(h)
@@ -130,7 +130,7 @@ func (rp *replays) fits(r *replay, cells []alias.Handle) (bool, error) {
 			continue
 		}
 		if c.State == alias.Pending {
-			if err := rp.cut(r.dev); errors.Is(err, errBusy) { // of another error the storages that it befalls have it
+			if err := rp.flush(r.dev); errors.Is(err, errBusy) { // of another error the storages that it befalls have it
 				return false, err
 			}
 			c, _ = rp.store.Cell(h)

@@ -31,7 +31,7 @@ func replayedStep(t testing.TB) func() {
 		t.Fatal(err)
 	}
 	return func() {
-		if o, err := e.Replay(c.ID, given, made); o != wire.Settled {
+		if o, err := e.Replay(c.ID, given, made); o != wire.Synced {
 			t.Fatal(o, err)
 		}
 		e.Release([]uint64{uint64(made[0])})
@@ -86,7 +86,7 @@ func TestReplay(t *testing.T) {
 	}
 	programs := e.CachedPrograms()
 	outs := make([]int64, 1)
-	if o, err := e.Replay(c.ID, []int64{int64(x.handle)}, outs); o != wire.Settled || err != nil {
+	if o, err := e.Replay(c.ID, []int64{int64(x.handle)}, outs); o != wire.Synced || err != nil {
 		t.Fatal(o, err)
 	}
 	if got := value(x.handle); got != [2]float32{9, 18} {

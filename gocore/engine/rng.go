@@ -18,7 +18,7 @@ type generators struct {
 	last int64                // guarded by mu; NewGenerator counts it up
 }
 
-// firstGenerator is the least number of a generator that is no device's own.
+// firstGenerator is the least number of a generator that does not belong to a device.
 const firstGenerator = 1 << 32
 
 // start makes the generators of the devices.

@@ -34,7 +34,7 @@ func (h held) release() {
 // Snapshot holds the values that the given storages have at one moment: under one lock, what is recorded
 // for their devices is synced, by one program a device, and every value gets an owner more, so that no
 // later step writes into it. The values may still be on their way: wait for the devices, then fetch them.
-// DropSnapshot lets go of them. If computing one of them has failed before, its cause is the error.
+// DropSnapshot releases them. If computing one of them has failed before, its cause is the error.
 func (sn *snapshots) Snapshot(handles []int64) (int64, error) {
 	if err := sn.check(); err != nil {
 		return 0, err
@@ -66,7 +66,7 @@ func (sn *snapshots) hold(handles []int64) (id int64, devices []*runtime.Device,
 		if c.State == alias.Pending {
 			d := sn.at(c.Dev)
 			devices = append(devices, d)
-			if err := sn.cut(d); errors.Is(err, errBusy) { // of another error the storages that it befalls have it
+			if err := sn.flush(d); errors.Is(err, errBusy) { // of another error the storages that it befalls have it
 				return 0, devices, err
 			}
 		}

@@ -31,10 +31,10 @@ func (pt *partitioner) UseSPMD() error {
 	pt.drain()
 	for i := range pt.DeviceCount() {
 		d := pt.at(int32(i))
-		if err := pt.cut(d); err != nil {
+		if err := pt.flush(d); err != nil {
 			return err
 		}
-		pt.ground(d, pt.store.Trace(d.Index), nil) // lets go of its zeros
+		pt.materializeZeros(d, pt.store.Trace(d.Index), nil) // releases its zeros
 		d.Kick()
 	}
 	all := pt.client.Merge()
@@ -60,7 +60,7 @@ func (pt *partitioner) Partitions() int {
 }
 
 // Annotate gives the value of a storage, a dense array of dims, a sharding, which later values of these
-// dimensions will have too. A value that is on the devices is laid out anew at once. With "" the value is
+// dimensions will have too. A value that is on the devices is laid out again at once. With "" the value is
 // on every device again, and later ones as the compiler likes.
 func (pt *partitioner) Annotate(h alias.Handle, d dtype.DType, dims []int64, text string) error {
 	sh, keep := sharding.Everywhere, (*sharding.Sharding)(nil)
@@ -144,7 +144,7 @@ type Shard struct {
 	Size    []int64 `json:"size"`
 }
 
-// sharded settles a storage and returns its buffer, which has a sharding, with a reference.
+// sharded materializes a storage and returns its buffer, which has a sharding, with a reference.
 func (pt *partitioner) sharded(h alias.Handle) (*runtime.Buffer, error) {
 	pt.begin(h)
 	b, err := pt.Buffer(h)

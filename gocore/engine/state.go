@@ -72,7 +72,7 @@ func (st *state) check() error {
 // Closed reports that no device is open, and that opening one may help.
 func (st *state) Closed() bool { return !st.open.Load() }
 
-// Idle reports that a device is open and nobody holds the core: calls that wait for it otherwise, with the GIL, do not.
+// Idle reports that a device is open and no one holds the core: calls that wait for it otherwise, with the GIL, do not.
 func (st *state) Idle() bool {
 	if st.Closed() || !st.mu.TryLock() {
 		return false
@@ -167,8 +167,8 @@ func (st *state) Release(handles []uint64) {
 // its results unread never syncs.
 const idleGraph = 1 << 12
 
-// crowded reports that a graph has grown enough to look for what nobody needs of it.
-func crowded(t *alias.Trace) bool { return t.Graph.Len() > max(idleGraph, t.Crowded) }
+// sweepDue reports that a graph has grown enough to look for what no one needs of it.
+func sweepDue(t *alias.Trace) bool { return t.Graph.Len() > max(idleGraph, t.SweepAt) }
 
 func (st *state) release(handles []uint64) {
 	for _, h := range handles {
@@ -179,9 +179,9 @@ func (st *state) release(handles []uint64) {
 		case t.Graph.Len() <= idleGraph:
 		case t.Idle():
 			discard(t)
-		case crowded(t):
+		case sweepDue(t):
 			st.store.Compact(int32(dev))
-			t.Crowded = idleGraph + 2*t.Graph.Len() + st.store.Live()
+			t.SweepAt = idleGraph + 2*t.Graph.Len() + st.store.Live()
 		}
 	}
 }
@@ -193,7 +193,7 @@ func discard(t *alias.Trace) {
 			b.Release()
 		}
 	}
-	t.Cut()
+	t.EndGraph()
 }
 
 // drain frees the cells of the storages that the kernels' side knows to have died. What is dead must be
@@ -248,7 +248,7 @@ func (st *state) handles(lists ...[]int64) (all []alias.Handle, err error) {
 	return all, nil
 }
 
-// owned is the buffer of a settled storage, with a reference for the caller; nil for one never written.
+// owned is the buffer of a materialized storage, with a reference for the caller; nil for one never written.
 func (st *state) owned(h alias.Handle) (*runtime.Buffer, error) {
 	c, err := st.store.Cell(h)
 	if err != nil {

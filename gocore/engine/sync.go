@@ -18,7 +18,7 @@ type steps struct {
 // Sync computes the value of every storage of a device that has been written since the last sync. It
 // returns when the program is on its way; reading a result waits for it.
 //
-// All storages are settled by one program, so that whoever reads after a sync reads one moment.
+// All storages are materialized by one program, so that whoever reads after a sync reads one moment.
 func (sp *steps) Sync(dev int) error {
 	if err := sp.sync(dev); err != nil {
 		return err
@@ -38,7 +38,7 @@ func (sp *steps) sync(dev int) error {
 	}
 	defer sp.mu.Unlock()
 	sp.drain()
-	return sp.report(sp.cut(d))
+	return sp.report(sp.flush(d))
 }
 
 // Mark is Sync as the end of a step, which the metrics count.
@@ -81,7 +81,7 @@ func (sp *steps) SyncSome(handles []int64) error {
 	var first error
 	for dev, slots := range byDevice {
 		slots = sp.withChecks(dev, slots)
-		if err := sp.cutSome(sp.at(dev), slots); err != nil && first == nil {
+		if err := sp.flushSome(sp.at(dev), slots); err != nil && first == nil {
 			first = err
 		}
 	}

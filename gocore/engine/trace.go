@@ -83,7 +83,7 @@ func (rec *recorder) trace(w, out []int64) (wire.Status, error) {
 		return wire.Failed, err
 	}
 	t := rec.store.Trace(dev)
-	if crowded(t) { // the kernels' side tells of the dead when there are many; a few may have been written to often
+	if sweepDue(t) { // the kernels' side tells of the dead when there are many; a few may have been written to often
 		rec.drain()
 	}
 	t.Graph.Loc = int32(r.Head(wire.HeadLocation))
@@ -279,7 +279,7 @@ func view(r *wire.Record) alias.View {
 
 // number reads an encoded number and records it. Elements of a foreach call share the leaves of their first few
 // arguments where these are equal: what the compiler makes of an optimizer's update is then one kernel for all
-// parameters of a shape. Leaves are compared, not trusted: what is recorded may have been cut or compacted since.
+// parameters of a shape. Leaves are compared, not trusted: what is recorded may have been flushed or compacted since.
 func (rec *recorder) number(r *wire.Record, t *alias.Trace, bake bool) (ir.ID, error) {
 	sc := &rec.scratch
 	typ, i, f, im, host, ok := r.Number()

@@ -100,18 +100,18 @@ func (tr *transfers) Place(src unsafe.Pointer, torchType int, dims []int64, dev 
 	return h, nil
 }
 
-// Buffer settles the storage, syncing its device if it is pending, and returns its buffer with a
+// Buffer materializes the storage, syncing its device if it is pending, and returns its buffer with a
 // reference for the caller; nil for a storage that was never written.
 func (tr *transfers) Buffer(h alias.Handle) (*runtime.Buffer, error) {
-	d, b, err := tr.settled(h)
+	d, b, err := tr.materialized(h)
 	if d != nil {
 		d.Kick()
 	}
 	return b, err
 }
 
-// settled does the work of Buffer, but for kicking the device.
-func (tr *transfers) settled(h alias.Handle) (*runtime.Device, *runtime.Buffer, error) {
+// materialized does the work of Buffer, but for kicking the device.
+func (tr *transfers) materialized(h alias.Handle) (*runtime.Device, *runtime.Buffer, error) {
 	if err := tr.lock(); err != nil {
 		return nil, nil, err
 	}
@@ -123,7 +123,7 @@ func (tr *transfers) settled(h alias.Handle) (*runtime.Device, *runtime.Buffer, 
 	d := tr.at(c.Dev)
 	if c.State == alias.Pending {
 		tr.drain()
-		if err := tr.cut(d); errors.Is(err, errBusy) { // of another error the storages that it befalls have it
+		if err := tr.flush(d); errors.Is(err, errBusy) { // of another error the storages that it befalls have it
 			return d, nil, err
 		}
 	}
@@ -132,7 +132,7 @@ func (tr *transfers) settled(h alias.Handle) (*runtime.Device, *runtime.Buffer, 
 	return d, b, err
 }
 
-// Ready settles a storage and waits until it is computed, or until the timeout; it reports whether it is.
+// Ready materializes a storage and waits until it is computed, or until the timeout; it reports whether it is.
 // The error is the one that reading the storage gives.
 func (tr *transfers) Ready(h alias.Handle, timeout time.Duration) (bool, error) {
 	b, err := tr.Buffer(h)

@@ -85,7 +85,7 @@ func KindOf(err error) Kind {
 }
 
 // Catch, deferred, turns a panic into the error of the function that defers it. Every goroutine needs it or its like:
-// a panic that nobody recovers ends the process, whatever Python would do about an error.
+// a panic that no one recovers ends the process, whatever Python would do about an error.
 func Catch(err *error, doing string) {
 	if r := recover(); r != nil {
 		*err = New(Runtime, "internal error while %s: %v\n%s", doing, r, debug.Stack())

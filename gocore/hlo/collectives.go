@@ -108,7 +108,7 @@ func schedule(module []byte) map[int64]int {
 	return turn
 }
 
-// collective reads an instruction and its number; ok is false if it is no collective.
+// collective reads an instruction and its number; ok is false if it is not one.
 func collective(m []byte) (c Collective, id int64, ok bool) {
 	for f := range fields(m) {
 		switch f.number {

@@ -192,7 +192,7 @@ func computed(d dtype.DType) bool {
 // out is the shape of a result of the node.
 func (w *writer) out(i int) *shape.Shape { return w.g.Shape(w.node + ir.ID(i)) }
 
-// result numbers a result of the node; −1 if nobody reads it.
+// result numbers a result of the node; −1 if no one reads it.
 func (w *writer) result(i int) int64 {
 	id := w.node + ir.ID(i)
 	if w.last[id] == 0 {
@@ -215,7 +215,7 @@ func (w *writer) temp() int64 {
 	return v
 }
 
-// valueOf is the number of a value that is no number.
+// valueOf is the number of a value without a number.
 func (w *writer) valueOf(id ir.ID) int64 { return w.value[id] - 1 }
 
 // free frees what the node was the last to read.

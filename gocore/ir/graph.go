@@ -23,7 +23,7 @@ import (
 // ID names a value: a slot of its graph. None is the absent value (an optional operand not given).
 type ID int32
 
-// None is no value.
+// None stands for no value.
 const None ID = 0
 
 // Op is the number of an op: one of the built-in ones below, or FirstRow + the row of the ops table.
@@ -233,8 +233,8 @@ func (g *Graph) Stored(x ID) bool {
 // place is where a part of something begins: at, along a dimension of n elements.
 type place struct{ n, at int64 }
 
-// Take notes that a part is read from a place of a dimension of n on, and that this place is an argument.
-func (g *Graph) Take(n, at int64) {
+// AddDynamicStart notes that a part is read from a place of a dimension of n on, and that this place is an argument.
+func (g *Graph) AddDynamicStart(n, at int64) {
 	if g.taken == nil {
 		g.taken = make(map[place]struct{})
 	}
@@ -248,15 +248,15 @@ func (g *Graph) takes(in []ID) {
 	for d, n := range g.Shape(in[0]).Dims {
 		at, _ := g.Number(in[1+d])
 		if flat, size = flat*n+at.I, size*n; g.At(in[1+d]).Flags&Param != 0 {
-			g.Take(n, at.I)
+			g.AddDynamicStart(n, at.I)
 		}
 	}
-	g.Take(size, flat)
+	g.AddDynamicStart(size, flat)
 }
 
-// Taken reports that a part has been read from such a place on since the graph began: in the gradient of that part the
+// HasDynamicStart reports that a part has been read from such a place on since the graph began: in the gradient of that part the
 // same place is an argument too.
-func (g *Graph) Taken(n, at int64) bool {
+func (g *Graph) HasDynamicStart(n, at int64) bool {
 	_, ok := g.taken[place{n, at}]
 	return ok
 }
@@ -333,8 +333,8 @@ func (g *Graph) Keep(need []ID) {
 	g.nodes, g.ins, g.attrs = nodes, ins, attrs
 }
 
-// Ground makes a node without operands a leaf: the buffer in a place.
-func (g *Graph) Ground(id ID, place int64) {
+// MakeLeaf makes a node without operands a leaf: the buffer in a place.
+func (g *Graph) MakeLeaf(id ID, place int64) {
 	n := &g.nodes[id]
 	n.Op, n.Flags = OpData, 0
 	n.Hash = mix(uint64(OpData)<<8, n.Shape.Hash)

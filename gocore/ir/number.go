@@ -130,7 +130,7 @@ func (g *Graph) Bake(id ID) {
 }
 
 // AddRandom appends a leaf for a part of a random key, an argument of the program: flag is RandomKey or RandomDraw, and
-// generator tells whose it is, which is no part of the program either.
+// generator tells whose it is, which is not part of the program either.
 func (g *Graph) AddRandom(value uint64, flag Flags, generator int64) ID {
 	w := Number{Type: dtype.I64, I: int64(value)}.words()
 	w[2] = generator

@@ -81,7 +81,7 @@ func writeMarks(b *strings.Builder, f Flags) {
 	}
 }
 
-// writeArgs prints the operands by position, then what is no operand by name.
+// writeArgs prints the operands by position, then what is not an operand by name.
 func writeArgs(b *strings.Builder, params []Argument, g *Graph, id ID, ref func(ID) string) {
 	var a Args
 	a.Node(g, id)

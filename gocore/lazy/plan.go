@@ -32,7 +32,7 @@ type Root struct {
 	Sharding *sharding.Sharding
 }
 
-// Plan is what one sync computes. It is good until the trace is cut. Reuse one for no allocation.
+// Plan is what one sync computes. It is good until the trace is flushed. Reuse one for no allocation.
 type Plan struct {
 	Trace *alias.Trace
 	// Nodes are the needed nodes in topological order, each leaf before its first user.

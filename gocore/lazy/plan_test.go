@@ -13,7 +13,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
 
-// buffer is a device buffer that nobody computes.
+// buffer is a device buffer that no one computes.
 type buffer struct{}
 
 func (buffer) Retain()        {}
@@ -49,7 +49,7 @@ func newStep(t testing.TB) *step {
 func (s *step) record(t testing.TB, n int, number float64) {
 	t.Helper()
 	s.store.SetDevice(s.slots[0], s.f4, buffer{})
-	s.store.Trace(0).Cut()
+	s.store.Trace(0).EndGraph()
 	view := alias.View{Handle: s.state, Type: dtype.F32}
 	view.Size, view.Stride = []int64{4}, []int64{1}
 	v, err := s.store.Read(&view)
@@ -114,7 +114,7 @@ func TestCompactingARecordingDoesNotChangeItsPlan(t *testing.T) {
 			}
 			return v
 		}
-		for range 4 { // values that nobody needs, with a leaf that is needed later
+		for range 4 { // values that no one needs, with a leaf that is needed later
 			g.AddMulti(ir.FirstRow+101, []ir.ID{read(other), read(s.state)}, words, []*shape.Shape{s.f4, s.f4})
 			compact()
 		}

@@ -172,7 +172,7 @@ func inferMaxPool(c *Ctx, n int) error {
 	return c.Return(dtype.I64, dims...)
 }
 
-// lowerMaxPool computes values and indices apart: mostly nobody asks for the indices (the gradient is
+// lowerMaxPool computes values and indices apart: mostly no one asks for the indices (the gradient is
 // lowered without them), and the compiler then drops them.
 func lowerMaxPool(l *Lowering, n int) {
 	b, x, o := l.B, l.In(0), l.Out(0)

@@ -40,7 +40,7 @@ type Row struct {
 	// as the self of fill: their value is not read, and may be lost.
 	ShapeOnly []int
 	// Uniform marks an op whose result has equal elements: writing it to a view that has an element several
-	// times is no conflict.
+	// times is not a conflict.
 	Uniform bool
 	// Overlap is which operands may overlap with what the op writes.
 	Overlap Overlap

@@ -87,11 +87,11 @@ func inferRoll(c *Ctx) error {
 			size = s.Dims[acceptedDim(dims[i], len(s.Dims))]
 		}
 		n, _ := c.Graph.Number(id)
-		if !stored && !c.Graph.Taken(size, -n.I) { // two slices side by side, which fuse with what is around them
+		if !stored && !c.Graph.HasDynamicStart(size, -n.I) { // two slices side by side, which fuse with what is around them
 			c.Graph.Bake(id)
 			continue
 		}
-		c.Graph.Take(size, n.I) // the gradient rolls it back
+		c.Graph.AddDynamicStart(size, n.I) // the gradient rolls it back
 	}
 	return c.ReturnLike(s)
 }

@@ -37,7 +37,7 @@ var partRows = []Row{
 			if err != nil {
 				return err
 			}
-			c.bakeUnless(c.taken(size, dim, at), 3)
+			c.bakeUnless(c.dynamicStart(size, dim, at), 3)
 			return c.spread(append(append(c.dims[:0], size[:dim]...), size[dim+1:]...), size)
 		},
 		Lower: func(l *Lowering) {
@@ -84,7 +84,7 @@ var partRows = []Row{
 			}
 			part := append(c.dims[:0], size...)
 			part[p.dim] = p.n
-			c.bakeUnless(slices.Equal(part, c.In(0).Dims) && c.taken(size, p.dim, p.start), 3, 4)
+			c.bakeUnless(slices.Equal(part, c.In(0).Dims) && c.dynamicStart(size, p.dim, p.start), 3, 4)
 			return c.spread(part, size)
 		},
 		Lower: func(l *Lowering) {
@@ -119,7 +119,7 @@ var partRows = []Row{
 			}
 			rows, cols, offset := size[dim1], size[dim2], c.Int(2)
 			part := append(others(size, dim1, dim2), diagonalSize(rows, cols, offset))
-			c.bakeUnless(slices.Equal(part, c.In(0).Dims) && c.Graph.Taken(rows*cols, max(offset, -offset*cols)), 2)
+			c.bakeUnless(slices.Equal(part, c.In(0).Dims) && c.Graph.HasDynamicStart(rows*cols, max(offset, -offset*cols)), 2)
 			return c.spread(part, size)
 		},
 		Lower: func(l *Lowering) { l.Return(l.onto(l.omitted(0), l.In(0), 2, l.Int(3), l.Int(4))) }},
@@ -178,10 +178,10 @@ func (c *Ctx) bakeUnless(argument bool, offsets ...int) {
 	}
 }
 
-// taken reports that a part has been read that begins at a place of a dimension, which is an argument.
-func (c *Ctx) taken(size []int64, dim int, at int64) bool {
+// dynamicStart reports that a part has been read that begins at a place of a dimension, which is an argument.
+func (c *Ctx) dynamicStart(size []int64, dim int, at int64) bool {
 	inner, all := product(size[dim+1:]), product(size)
-	return c.Graph.Taken(size[dim], at) || c.Graph.Taken(all, at*inner)
+	return c.Graph.HasDynamicStart(size[dim], at) || c.Graph.HasDynamicStart(all, at*inner)
 }
 
 // gradientAt is zeros with block at p, whose start is argument i.

@@ -239,7 +239,7 @@ func (c *Ctx) pairs(i int) error {
 }
 
 // resized returns the operand's shape with the dimension that argument grow names multiplied by the size of
-// the groups, and the one that argument shrink names divided; -1 is no argument.
+// the groups, and the one that argument shrink names divided; -1 stands for no argument.
 func (c *Ctx) resized(grow, shrink, size int) error {
 	s, n := c.In(0), c.Int(size)
 	dims := append([]int64(nil), s.Dims...)
@@ -332,7 +332,7 @@ func (l *Lowering) averaged(v value, op, size int) value {
 }
 
 // groups is argument i, a flat list with the size of the groups behind it, as groups of partitions, or of
-// replicas without SPMD; -1 is no argument.
+// replicas without SPMD; -1 stands for no argument.
 func (l *Lowering) groups(i int) stablehlo.Groups {
 	var g stablehlo.Groups
 	if l.B.Partitions() > 0 {

@@ -176,13 +176,13 @@ static void note_device(struct tgx_call *c, tgx_tensor t) {
   tgx_shim.aoti_torch_get_device_index(t, &index);
   if (!c->on_device) c->device = index;
   c->on_device = true;
-  if (c->device != index) c->otherwise = true;
+  if (c->device != index) c->fallback = true;
 }
 
 static int put_tensor(struct tgx_call *c, PyObject *arg) {
   struct tgx_meta m;
   if (c->direct && !tgx_is_plain(arg)) {
-    c->otherwise = true;
+    c->fallback = true;
     return 0;
   }
   if (tgx_meta_read(arg, &m) < 0) return -1;
@@ -190,12 +190,12 @@ static int put_tensor(struct tgx_call *c, PyObject *arg) {
   if (m.device_type == tgx_shim.xla) {
     note_device(c, m.owner);
     r = c->lazy ? is_lazy(c, arg, m.scalar_type) : 0;
-    if (r > 0) c->otherwise = true;
+    if (r > 0) c->fallback = true;
     if (r >= 0) r = put_device_tensor(&c->words, &m);
   } else if (m.device_type == tgx_shim.cpu && m.ndim == 0) {
     r = put_host_zero(c, arg, &m);
   } else {
-    c->otherwise = true;
+    c->fallback = true;
   }
   tgx_meta_free(&m);
   return r;
@@ -280,12 +280,12 @@ static int put_device(struct tgx_call *c, PyObject *arg) {
   const char *name = type ? PyUnicode_AsUTF8(type) : NULL;
   int r = -1;
   if (name == NULL) goto done;
-  if (strcmp(name, "xla") != 0) c->otherwise = true;
+  if (strcmp(name, "xla") != 0) c->fallback = true;
   index = PyObject_GetAttrString(arg, "index");
   if (index == NULL) goto done;
   long n = index == Py_None ? (long)tgx_state.current_device : PyLong_AsLong(index);
   if (n == -1 && PyErr_Occurred()) goto done;
-  if (c->on_device && c->device != n) c->otherwise = true;
+  if (c->on_device && c->device != n) c->fallback = true;
   r = put2(&c->words, TGX_DEVICE, n);
 done:
   Py_XDECREF(index);
@@ -316,7 +316,7 @@ int tgx_encode(struct tgx_call *c, enum tgx_type type, PyObject *arg) {
       int64_t number;
       if (tgx_generator_number(arg, &number) < 0) return -1;
       if (number >= 0) return put2(&c->words, TGX_GENERATOR, number);
-      c->otherwise = true; /* a generator of another device asks for another place */
+      c->fallback = true; /* a generator of another device asks for another place */
       return put(&c->words, TGX_NULL);
     }
     case TGX_T_COUNT: break;

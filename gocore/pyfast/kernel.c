@@ -125,7 +125,7 @@ static int encode_record(const kernel *k, PyObject *const *v, Py_ssize_t element
     PyObject *target = pick(v[d->param], k->each, element);
     Py_ssize_t at = w->n;
     if (target == NULL || tgx_encode(c, TGX_T_TENSOR, target) < 0) return -1;
-    if (at == w->n || (w->p[at] & TGX_KIND_MASK) != TGX_TENSOR) c->otherwise = true; /* a CPU tensor is not written here */
+    if (at == w->n || (w->p[at] & TGX_KIND_MASK) != TGX_TENSOR) c->fallback = true; /* a CPU tensor is not written here */
   }
   w->p[start + TGX_HEAD_DEVICE] = c->on_device ? -1 : tgx_state.current_device;
   return 0;
@@ -252,8 +252,8 @@ static PyObject *call_once(const kernel *k, PyObject *const *v, struct tgx_call 
   }
   for (int round = 0;; round++) {
     c->words.n = 0;
-    if (encode_record(k, v, 0, c) < 0 || c->otherwise) break;
-    int status = trace(c->words.p, c->words.n, out, cap, &c->otherwise);
+    if (encode_record(k, v, 0, c) < 0 || c->fallback) break;
+    int status = trace(c->words.p, c->words.n, out, cap, &c->fallback);
     if (status == TGX_DONE) {
       result = k->shape == RETURN_LIST ? list_results(out) : fixed_results(k, v, out);
       break;
@@ -302,7 +302,7 @@ static PyObject *trace_each(const kernel *k, struct tgx_call *c, const Py_ssize_
     PyObject *item = NULL;
     bool refused = false;
     int status = trace(c->words.p + starts[i], starts[i + 1] - starts[i], out, OUT_WORDS, &refused);
-    c->otherwise = refused && i == 0; /* later, elements have been written */
+    c->fallback = refused && i == 0; /* later, elements have been written */
     if (status == TGX_RESIZE) PyErr_Format(PyExc_SystemError, "%U: the core asks for a resize", k->name);
     if (status != TGX_DONE || take_results(out + 1, &item, 1) < 0)
       Py_CLEAR(list);
@@ -337,7 +337,7 @@ static PyObject *call_each(const kernel *k, PyObject *const *v, struct tgx_call 
   Py_ssize_t i = 0;
   for (; i < n; i++) {
     starts[i] = c->words.n;
-    if (encode_record(k, v, i, c) < 0 || c->otherwise) break;
+    if (encode_record(k, v, i, c) < 0 || c->fallback) break;
   }
   if (i == n) {
     starts[n] = c->words.n;
@@ -360,7 +360,7 @@ static PyObject *call_otherwise(PyObject *self, PyObject *const *args, Py_ssize_
   while (i < nk && PyDict_SetItem(dict, PyTuple_GET_ITEM(kwnames, i), args[n + i]) == 0) i++;
   tgx_enter();
   if (tuple && dict && i == nk)
-    r = PyObject_CallFunctionObjArgs(tgx_state.otherwise, self, tuple, dict, why ? why : Py_None, NULL);
+    r = PyObject_CallFunctionObjArgs(tgx_state.fallback, self, tuple, dict, why ? why : Py_None, NULL);
   tgx_leave();
   Py_XDECREF(type);
   Py_XDECREF(why);
@@ -379,10 +379,10 @@ static PyObject *kernel_call(PyObject *self, PyObject *const *args, size_t nargs
   tgx_words_init(&c.words);
   c.op = PyUnicode_AsUTF8(k->name);
   c.lazy = k->lazy;
-  c.on_device = c.otherwise = c.direct = false;
+  c.on_device = c.fallback = c.direct = false;
   PyObject *r = (k->each ? call_each : call_once)(k, v, &c);
   tgx_words_free(&c.words);
-  if (r != NULL || !c.otherwise) return r;
+  if (r != NULL || !c.fallback) return r;
   return call_otherwise(self, args, PyVectorcall_NARGS(nargsf), kwnames);
 }
 
@@ -412,11 +412,11 @@ PyObject *tgx_call_direct(PyObject *object, PyObject *const *operands, Py_ssize_
   tgx_words_init(&c.words);
   c.op = NULL;
   c.lazy = 0;
-  c.on_device = c.otherwise = false;
+  c.on_device = c.fallback = false;
   c.direct = true;
   if (encode_record(k, v, 0, &c) < 0)
     PyErr_Clear();
-  else if (!c.otherwise && c.on_device && trace_direct(&c, out, OUT_WORDS) == TGX_DONE)
+  else if (!c.fallback && c.on_device && trace_direct(&c, out, OUT_WORDS) == TGX_DONE)
     r = fixed_results(k, v, out);
   tgx_words_free(&c.words);
   if (r != NULL && k->destinations[0].mode == TGX_WRITE && tgx_bump_version(v[k->destinations[0].param]) < 0)

@@ -63,13 +63,13 @@ int tgx_wait(void) {
 /* ---- setup ---- */
 
 static PyObject *fast_setup(PyObject *self, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {"library", "tensor_type", "from_dlpack", "resize_out", "otherwise", "errors",
+  static char *names[] = {"library", "tensor_type", "from_dlpack", "resize_out", "fallback", "errors",
                           "enums",   "empty",       "empty_strided", "increment_version", NULL};
   const char *library;
-  PyObject *tensor_type, *from_dlpack, *resize_out, *otherwise, *errors, *enums, *empty, *empty_strided, *increment_version;
+  PyObject *tensor_type, *from_dlpack, *resize_out, *fallback, *errors, *enums, *empty, *empty_strided, *increment_version;
   (void)self;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sO!OOOO!O!OOO", names, &library, &PyType_Type, &tensor_type,
-                                   &from_dlpack, &resize_out, &otherwise, &PyTuple_Type, &errors, &PyDict_Type, &enums,
+                                   &from_dlpack, &resize_out, &fallback, &PyTuple_Type, &errors, &PyDict_Type, &enums,
                                    &empty, &empty_strided, &increment_version))
     return NULL;
   tgx_start();
@@ -78,7 +78,7 @@ static PyObject *fast_setup(PyObject *self, PyObject *args, PyObject *kwargs) {
   Py_XSETREF(tgx_state.tensor_type, (PyTypeObject *)Py_NewRef(tensor_type));
   Py_XSETREF(tgx_state.from_dlpack, Py_NewRef(from_dlpack));
   Py_XSETREF(tgx_state.resize_out, Py_NewRef(resize_out));
-  Py_XSETREF(tgx_state.otherwise, Py_NewRef(otherwise));
+  Py_XSETREF(tgx_state.fallback, Py_NewRef(fallback));
   Py_XSETREF(tgx_state.errors, Py_NewRef(errors));
   Py_XSETREF(tgx_state.empty, Py_NewRef(empty));
   Py_XSETREF(tgx_state.empty_strided, Py_NewRef(empty_strided));
@@ -270,7 +270,7 @@ static PyObject *fast_set_storage_nbytes(PyObject *self, PyObject *args) {
 
 static PyMethodDef methods[] = {
     {"setup", (PyCFunction)(void (*)(void))fast_setup, METH_VARARGS | METH_KEYWORDS,
-     "setup(library, tensor_type, from_dlpack, resize_out, otherwise, errors, enums, empty, empty_strided, increment_version)"},
+     "setup(library, tensor_type, from_dlpack, resize_out, fallback, errors, enums, empty, empty_strided, increment_version)"},
     {"kernel", (PyCFunction)(void (*)(void))tgx_make_kernel, METH_VARARGS | METH_KEYWORDS,
      "kernel(name, row, params, args, destinations, returns, each=False, lazy=0) -> Kernel"},
     {"batch_norm", tgx_batch_norm, METH_VARARGS, "batch_norm(train, no_stats, evaluate) -> the kernel of native_batch_norm"},
@@ -302,7 +302,7 @@ static PyMethodDef methods[] = {
     {"counted", tgx_counted, METH_O, "counted(function) -> the same function, which the end of the process waits for"},
     {"layout", tgx_layout, METH_O, "layout(arguments) -> hashable, or None"},
     {"device_of", tgx_device_of, METH_O, "device_of(arguments) -> int"},
-    {"replay", tgx_make_replay, METH_VARARGS, "replay(id, device, arguments, results, settle) -> Replay"},
+    {"replay", tgx_make_replay, METH_VARARGS, "replay(id, device, arguments, results, sync) -> Replay"},
     {"describe", tgx_describe, METH_VARARGS, "describe(list of values, torch.nn.Module, torch.optim.Optimizer) -> bytes"},
     {"handle", fast_handle, METH_O, "handle(tensor) -> int"},
     {"is_full", fast_is_full, METH_O, "is_full(tensor) -> bool: contiguous and the whole of its storage"},

@@ -42,7 +42,7 @@ extern int64_t tgx_alloc(int64_t nbytes, int64_t device, int64_t *handle);
 /* A new storage with a dense array of host memory; the memory is free for other use on return. */
 extern int64_t tgx_place(void *src, int64_t scalar_type, int64_t *dims, int64_t ndim, int64_t device, int64_t *handle);
 extern int64_t tgx_resize(int64_t handle, int64_t nbytes);
-/* Settles a storage and waits at most ms milliseconds until it is computed; *ready tells whether it is. */
+/* Materializes a storage and waits at most ms milliseconds until it is computed; *ready tells whether it is. */
 extern int64_t tgx_ready(int64_t handle, int64_t ms, int64_t *ready);
 /* Copies a whole storage, which must have that many bytes. */
 extern int64_t tgx_fetch(int64_t handle, void *dst, int64_t nbytes);
@@ -115,7 +115,7 @@ struct tgx_state {
   PyObject *from_dlpack;      /* torch._C._from_dlpack */
   PyObject *resize_out;       /* (tensor, sizes, quiet): resizes a destination as torch's resize_output does */
   PyObject *increment_version; /* (tensors): tells autograd that they were written to */
-  PyObject *otherwise;        /* (kernel, args, kwargs, why): what a kernel cannot record */
+  PyObject *fallback;        /* (kernel, args, kwargs, why): what a kernel cannot record */
   PyObject *open;             /* (): opens the device when the first tensor needs it; NULL: cannot */
   PyObject *errors;           /* tuple of exception classes, by error kind */
   PyObject *empty;            /* the kernels of empty.memory_format and empty_strided */
@@ -190,7 +190,7 @@ struct tgx_call {
   bool direct;     /* torch's dispatcher was not asked: tensors must be plain, see shortcut.c */
   /* Python decides: an operand, the device argument or the generator is elsewhere, an operand has a lazy
    * bit, or the core has no lowering for this use of the op (an exception is set then). */
-  bool otherwise;
+  bool fallback;
 };
 
 /* The value at data of a scalar type, as the two words of HostZero; -1 for a type that is not read here. */
@@ -245,8 +245,8 @@ int tgx_bump_version(PyObject *tensor);
 PyObject *tgx_layout(PyObject *module, PyObject *arguments);
 /* device_of(arguments): the index of the first tensor's on the device, else the current one. */
 PyObject *tgx_device_of(PyObject *module, PyObject *arguments);
-/* replay(id, device, arguments, results, settle): the call of a captured computation, on the storages of the arguments
- * at some places; results are (scalar type, sizes, strides) of the storages that it makes. settle(device), or None, is
+/* replay(id, device, arguments, results, sync): the call of a captured computation, on the storages of the arguments
+ * at some places; results are (scalar type, sizes, strides) of the storages that it makes. sync(device), or None, is
  * called if anything besides is recorded or waits. */
 PyObject *tgx_make_replay(PyObject *module, PyObject *args);
 

@@ -9,7 +9,7 @@
 
 /* ---- layout ---- */
 
-/* Words before those of an argument that is no tensor. */
+/* Words before those of an argument that is not a tensor. */
 enum { LAYOUT_HEADER = 3, OTHER = -1 };
 
 /* 1 if the value of a tensor is its data, on the device; 0 if not; -1 with an exception. */
@@ -142,7 +142,7 @@ typedef struct {
   PyObject_HEAD
   vectorcallfunc vectorcall;
   int64_t id, device;
-  PyObject *settle; /* (device): syncs the device, where there is more to do than the replay; NULL: nobody asks */
+  PyObject *sync; /* (device): syncs the device, where there is more to do than the replay; NULL: no one asks */
   Py_ssize_t narguments, nresults;
   Py_ssize_t *arguments; /* places of the tensors whose storages it takes */
   result *results;
@@ -155,7 +155,7 @@ static void replay_free(PyObject *self) {
   for (Py_ssize_t i = 0; r->results && i < r->nresults; i++) PyMem_Free(r->results[i].sizes);
   PyMem_Free(r->results);
   PyMem_Free(r->arguments);
-  Py_XDECREF(r->settle);
+  Py_XDECREF(r->sync);
   Py_TYPE(self)->tp_free(self);
 }
 
@@ -184,9 +184,9 @@ static PyObject *replay_call(PyObject *self, PyObject *const *args, size_t nargs
 
 PyObject *tgx_make_replay(PyObject *module, PyObject *args) {
   long long id, device;
-  PyObject *arguments, *results, *settle;
+  PyObject *arguments, *results, *sync;
   (void)module;
-  if (!PyArg_ParseTuple(args, "LLO!O!O", &id, &device, &PyTuple_Type, &arguments, &PyTuple_Type, &results, &settle) ||
+  if (!PyArg_ParseTuple(args, "LLO!O!O", &id, &device, &PyTuple_Type, &arguments, &PyTuple_Type, &results, &sync) ||
       PyType_Ready(&replay_type) < 0)
     return NULL;
   replay *r = PyObject_New(replay, &replay_type);
@@ -195,7 +195,7 @@ PyObject *tgx_make_replay(PyObject *module, PyObject *args) {
   r->vectorcall = replay_call;
   r->id = id;
   r->device = device;
-  r->settle = settle == Py_None ? NULL : Py_NewRef(settle);
+  r->sync = sync == Py_None ? NULL : Py_NewRef(sync);
   r->narguments = PyTuple_GET_SIZE(arguments);
   r->nresults = PyTuple_GET_SIZE(results);
   r->arguments = PyMem_Calloc((size_t)r->narguments + 1, sizeof *r->arguments);
@@ -261,11 +261,11 @@ static PyObject *run(const replay *r, PyObject *args, int64_t *handles, int64_t 
   }
   if (outcome == TGX_MISSED) Py_RETURN_NONE;
   PyObject *list = make_results(r, made);
-  if (list == NULL || outcome == TGX_SETTLED || r->settle == NULL) return list;
-  PyObject *device = PyLong_FromLongLong(r->device), *settled = device ? PyObject_CallOneArg(r->settle, device) : NULL;
+  if (list == NULL || outcome == TGX_SYNCED || r->sync == NULL) return list;
+  PyObject *device = PyLong_FromLongLong(r->device), *synced = device ? PyObject_CallOneArg(r->sync, device) : NULL;
   Py_XDECREF(device);
-  if (settled == NULL) Py_CLEAR(list);
-  Py_XDECREF(settled);
+  if (synced == NULL) Py_CLEAR(list);
+  Py_XDECREF(synced);
   return list;
 }
 

@@ -2,7 +2,7 @@
 #ifndef TGX_VOCABULARY_H
 #define TGX_VOCABULARY_H
 
-#define TGX_VOCABULARY "fa7a00b9f07e14e0"
+#define TGX_VOCABULARY "31a26372fdfc109e"
 
 /* Kind says what an encoded argument is. */
 enum {
@@ -89,7 +89,7 @@ enum {
 enum {
   TGX_MISSED = 0, /* nothing: it was captured for other shapes, or for a storage that is gone; record it again */
   TGX_RAN = 1, /* it was launched */
-  TGX_SETTLED = 2, /* it was launched, and a Sync would do nothing: no more is recorded, no launch waits for its turn */
+  TGX_SYNCED = 2, /* it was launched, and a Sync would do nothing: no more is recorded, no launch waits for its turn */
 };
 
 /* ArgType is how a kernel encodes an argument: the type that its schema declares, less "?" and list lengths. */

@@ -71,7 +71,7 @@ func LiveBytes() int64 { return liveBytes.Load() }
 
 var unreported = metrics.C("UnreportedPluginError")
 
-// countUnreported counts a plugin's error that has nobody to go to, as it befell the freeing of something, or a question whose
+// countUnreported counts a plugin's error that has no one to go to, as it befell the freeing of something, or a question whose
 // answer can be done without.
 func countUnreported(err error) {
 	if err != nil {

@@ -72,7 +72,7 @@ func (d *Device) interpret(l *Launch) (done bool, err error) {
 }
 
 // memory waits until the buffer is computed and gives its address; 0 where the host cannot read it. The caller runs the
-// launches: nobody else takes the buffer over.
+// launches: no one else takes the buffer over.
 func (b *Buffer) memory() (uintptr, error) {
 	if at := b.host.Load(); at != 0 {
 		return at, b.Await()

@@ -50,7 +50,7 @@ type exchange struct {
 }
 
 // patience is how long a program may wait for other processes before they are told what it is. That costs
-// nothing but a message, so it is no limit.
+// nothing but a message, so it limits nothing.
 const patience = 5 * time.Second
 
 // Reach connects this process, one of count, to the store of its job. The error of a store that refuses it is

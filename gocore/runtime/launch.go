@@ -61,16 +61,16 @@ func (d *Device) Compile(module []byte, args int, by Division) (*Executable, err
 		}
 		return nil, e
 	}
-	if err := d.room(exe); err != nil {
+	if err := d.checkMemory(exe); err != nil {
 		countUnreported(exe.Close())
 		return nil, err
 	}
 	return d.load(exe, args, by.Replicas), nil
 }
 
-// room is the error of a program that needs more memory than the device has in all. Found out before it runs, it
-// costs nobody a buffer.
-func (d *Device) room(exe *pjrt.Executable) error {
+// checkMemory is the error of a program that needs more memory than the device has in all. Found out before it runs, it
+// costs no one a buffer.
+func (d *Device) checkMemory(exe *pjrt.Executable) error {
 	need, err := exe.MemoryStats()
 	var have pjrt.MemoryStats
 	if err == nil {
@@ -153,7 +153,7 @@ func (x *Executable) Close() error {
 	return errors.Join(err, x.exe.Close())
 }
 
-// Release is Close for a caller who has nobody to tell an error to.
+// Release is Close for a caller who has no one to tell an error to.
 func (x *Executable) Release() { countUnreported(x.Close()) }
 
 func (x *Executable) call() (*pjrt.Call, error) {
@@ -181,8 +181,8 @@ type Program interface {
 	Executable() (*Executable, error)
 	// Prompt reports that running the program waits for nothing: not for its compile, nor for other processes.
 	Prompt() bool
-	// Cut takes the program apart after it has failed; nil if that cannot be done.
-	Cut() Cut
+	// Bisect takes the program apart after it has failed; nil if that cannot be done.
+	Bisect() Bisection
 }
 
 // Pack is a vector of numbers that a program takes as one parameter.
@@ -300,7 +300,7 @@ func (d *Device) step() {
 	d.idle.Broadcast()
 }
 
-// execute runs a launch and settles its results, whatever happens: a panic is the failure of this launch alone.
+// execute runs a launch and resolves its results, whatever happens: a panic is the failure of this launch alone.
 func (d *Device) execute(l *Launch) {
 	defer caught("ending a program") // the queue moves on
 	err := d.launch(l)
@@ -454,13 +454,13 @@ func (d *Device) awaitExchange() error {
 	return nil
 }
 
-// given reports that the user gave argument i to the launch, and that nobody reads its memory in place.
+// given reports that the user gave argument i to the launch, and that no one reads its memory in place.
 func (l *Launch) given(i int) bool {
 	return l.Given[i] && l.Args[i].pins.Load() == 0 && !l.Args[i].borrowed
 }
 
 // shared lists the arguments that the program was compiled to take over and must not, because the launch
-// is not their only owner. Nobody can become an owner but through one, so the answer holds.
+// is not their only owner. No one can become an owner but through one, so the answer holds.
 func (l *Launch) shared() []int32 {
 	for i, to := range l.Donors {
 		switch {

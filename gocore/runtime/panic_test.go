@@ -10,8 +10,8 @@ import (
 // wild is a program that panics where it says.
 type wild struct {
 	*program
-	compile, cut, need bool
-	waits              bool // runs in the background
+	compile, bisect, need bool
+	waits                 bool // runs in the background
 }
 
 func (w *wild) Executable() (*Executable, error) {
@@ -23,21 +23,21 @@ func (w *wild) Executable() (*Executable, error) {
 
 func (w *wild) Prompt() bool { return !w.waits }
 
-func (w *wild) Cut() Cut {
-	if w.cut {
-		panic("wild: cutting")
+func (w *wild) Bisect() Bisection {
+	if w.bisect {
+		panic("wild: bisecting")
 	}
 	if w.need {
-		return wildCut{}
+		return wildBisection{}
 	}
 	return nil
 }
 
-// wildCut has no results to cut, as a program that nobody knows how to read.
-type wildCut struct{}
+// wildBisection has no results to part, as a program that no one knows how to read.
+type wildBisection struct{}
 
-func (wildCut) Need(results []int) ([]int, int)    { var none []int; return none[results[0]:1], 0 }
-func (wildCut) Compile([]int) (*Executable, error) { panic("wild: a part") }
+func (wildBisection) Need(results []int) ([]int, int)    { var none []int; return none[results[0]:1], 0 }
+func (wildBisection) Compile([]int) (*Executable, error) { panic("wild: a part") }
 func (w *wild) launch(f *fixture, done func(error)) *Buffer {
 	l := &Launch{Program: w, Step: 1, Done: done}
 	l.NewOuts(f.Device, []*shape.Shape{pair}, nil)
@@ -48,11 +48,11 @@ func (w *wild) launch(f *fixture, done func(error)) *Buffer {
 // TestAPanicIsTheFailureOfItsLaunch: whatever panics as a program runs, its results fail and the queue moves on.
 func TestAPanicIsTheFailureOfItsLaunch(t *testing.T) {
 	for name, w := range map[string]*wild{
-		"compile":                 {compile: true},
-		"compile, cut":            {compile: true, cut: true},
-		"compile, need":           {compile: true, need: true},
-		"compile in a goroutine":  {compile: true, waits: true},
-		"compile, cut, goroutine": {compile: true, cut: true, waits: true},
+		"compile":                    {compile: true},
+		"compile, bisect":            {compile: true, bisect: true},
+		"compile, need":              {compile: true, need: true},
+		"compile in a goroutine":     {compile: true, waits: true},
+		"compile, bisect, goroutine": {compile: true, bisect: true, waits: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := open(t, nil)

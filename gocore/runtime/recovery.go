@@ -4,8 +4,8 @@ import (
 	"slices"
 )
 
-// Cut is a program taken apart, to compute some of its results without the others.
-type Cut interface {
+// Bisection is a program taken apart, to compute some of its results without the others.
+type Bisection interface {
 	// Need is the arguments that some results need, the packs counted after the buffers, and the number of
 	// operations.
 	Need(results []int) (args []int, ops int)
@@ -23,11 +23,11 @@ func (d *Device) recovery(l *Launch, cause error) {
 	for i := range all {
 		all[i] = i
 	}
-	if s.cut = l.Program.Cut(); s.cut == nil {
+	if s.bisection = l.Program.Bisect(); s.bisection == nil {
 		s.fail(all, cause)
 		return
 	}
-	_, ops := s.cut.Need(all)
+	_, ops := s.bisection.Need(all)
 	s.room = 4096 + 2*ops
 	sound := slices.DeleteFunc(slices.Clone(all), func(r int) bool {
 		err := s.argument([]int{r})
@@ -41,18 +41,18 @@ func (d *Device) recovery(l *Launch, cause error) {
 	} else {
 		s.halve(sound, cause)
 	}
-	if !s.failed { // it works in parts: nobody will ask why the whole did not
+	if !s.failed { // it works in parts: no one will ask why the whole did not
 		countUnreported(cause)
 	}
 }
 
 // recovery is the state of one.
 type recovery struct {
-	d      *Device
-	l      *Launch
-	cut    Cut
-	room   int // operations that may still be compiled: a large program is not compiled for each of its results
-	failed bool
+	d         *Device
+	l         *Launch
+	bisection Bisection
+	room      int // operations that may still be compiled: a large program is not compiled for each of its results
+	failed    bool
 }
 
 func (s *recovery) fail(results []int, err error) {
@@ -64,7 +64,7 @@ func (s *recovery) fail(results []int, err error) {
 
 // argument is the failure of an argument that some results need.
 func (s *recovery) argument(results []int) error {
-	args, _ := s.cut.Need(results)
+	args, _ := s.bisection.Need(results)
 	for _, a := range args {
 		if a < len(s.l.Args) {
 			if err := s.l.Args[a].Await(); err != nil {
@@ -90,12 +90,12 @@ func (s *recovery) attempt(results []int, cause error) {
 	if len(results) == 0 {
 		return
 	}
-	args, ops := s.cut.Need(results)
+	args, ops := s.bisection.Need(results)
 	if s.room -= ops; s.room < 0 {
 		s.fail(results, cause)
 		return
 	}
-	x, err := s.cut.Compile(results)
+	x, err := s.bisection.Compile(results)
 	if err == nil {
 		err = s.start(x, args, results)
 		x.Release()

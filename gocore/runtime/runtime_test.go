@@ -135,7 +135,7 @@ func (p *program) Executable() (*Executable, error) {
 
 func (p *program) Prompt() bool { return p.done.Load() || p.gate == nil }
 
-func (p *program) Cut() Cut { return nil }
+func (p *program) Bisect() Bisection { return nil }
 
 // run launches a program on buffers, of which it takes over a reference each, and returns its result.
 func (f *fixture) run(p *program, donors []int32, args ...*Buffer) *Buffer {

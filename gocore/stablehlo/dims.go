@@ -98,7 +98,7 @@ func (b *Builder) Transpose(x Value, perm []int64) Value {
 	identity := true
 	for i, p := range perm {
 		if p < 0 || p >= int64(len(perm)) || contains(perm[:i], p) {
-			return b.fail(op, fmt.Sprintf("%v is no permutation", perm), x)
+			return b.fail(op, fmt.Sprintf("%v is not a permutation", perm), x)
 		}
 		dims = append(dims, x.Dims()[p])
 		identity = identity && p == int64(i)

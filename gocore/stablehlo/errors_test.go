@@ -41,7 +41,7 @@ func TestErrors(t *testing.T) {
 		{"stablehlo.constant: no least or greatest value of type complex<f32>", func(b *hlo.Builder, x, y val) { b.MinValue(dtype.C64) }},
 		{"stablehlo.broadcast_in_dim: mapping [1 0] does not broadcast to [2 3] (f32[2,3])", func(b *hlo.Builder, x, y val) { b.BroadcastInDim(x, ints{2, 3}, ints{1, 0}) }},
 		{"stablehlo.reshape: [5] has another number of elements (f32[2,3])", func(b *hlo.Builder, x, y val) { b.Reshape(x, ints{5}) }},
-		{"stablehlo.transpose: [0 0] is no permutation (f32[2,3])", func(b *hlo.Builder, x, y val) { b.Transpose(x, ints{0, 0}) }},
+		{"stablehlo.transpose: [0 0] is not a permutation (f32[2,3])", func(b *hlo.Builder, x, y val) { b.Transpose(x, ints{0, 0}) }},
 		{"stablehlo.slice: bounds [0 0]:[2 4]:[1 1] leave dimension 1 (f32[2,3])", func(b *hlo.Builder, x, y val) { b.Slice(x, ints{0, 0}, ints{2, 4}, nil) }},
 		{"stablehlo.dynamic_slice: sizes [3 3] do not fit (f32[2,3])", func(b *hlo.Builder, x, y val) { b.DynamicSlice(x, nil, ints{3, 3}) }},
 		{"stablehlo.pad: padding [-3 0], [0 0], [0 0] leaves less than nothing (f32[2,3])", func(b *hlo.Builder, x, y val) {

@@ -176,7 +176,7 @@ func (b *builder) align(axes []axis) ([]axis, bool) {
 }
 
 // densified splits the axes that the view steps along so that it takes a block of the result, which is
-// an update in place. It leaves all as they are and returns false if the length of one is no multiple
+// an update in place. It leaves all as they are and returns false if the length of one is not a multiple
 // of its step: a mask over the whole array then does for all.
 func densified(axes []axis) ([]axis, bool) {
 	var out []axis

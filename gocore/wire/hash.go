@@ -3,4 +3,4 @@
 package wire
 
 // Hash names the state of the vocabulary.
-const Hash = "fa7a00b9f07e14e0"
+const Hash = "31a26372fdfc109e"

@@ -150,9 +150,9 @@ type Outcome int64
 
 // The outcomes.
 const (
-	Missed  Outcome = iota // nothing: it was captured for other shapes, or for a storage that is gone; record it again
-	Ran                    // it was launched
-	Settled                // it was launched, and a Sync would do nothing: no more is recorded, no launch waits for its turn
+	Missed Outcome = iota // nothing: it was captured for other shapes, or for a storage that is gone; record it again
+	Ran                   // it was launched
+	Synced                // it was launched, and a Sync would do nothing: no more is recorded, no launch waits for its turn
 )
 
 // ArgType is how a kernel encodes an argument: the type that its schema declares, less "?" and list lengths.

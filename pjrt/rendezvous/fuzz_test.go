@@ -47,7 +47,7 @@ func (e *end) Close() error                    { return nil }
 func (e *end) SetDeadline(time.Time) error     { return nil }
 func (e *end) SetReadDeadline(time.Time) error { return nil }
 
-// FuzzHandshake: whatever strangers say, nobody is admitted, and whatever servers say, nobody is believed.
+// FuzzHandshake: whatever strangers say, no one is admitted, and whatever servers say, no one is believed.
 func FuzzHandshake(f *testing.F) {
 	f.Add(make([]byte, claimSize))
 	f.Add(append([]byte(magic), make([]byte, nonceSize+verdictSize)...))
@@ -83,7 +83,7 @@ func FuzzRequests(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		table := newTable()
 		table.room = 1 << 16
-		s := &session{table: table, conn: &end{}, member: nobody, ended: make(chan struct{}), pending: make(chan struct{}, maxPending)}
+		s := &session{table: table, conn: &end{}, member: noMember, ended: make(chan struct{}), pending: make(chan struct{}, maxPending)}
 		if err := table.admit(s, Member{1, 2}); err != nil {
 			t.Fatal(err)
 		}

@@ -42,8 +42,8 @@ type Member struct {
 	Index, Count int
 }
 
-// nobody is on a connection that is not that of a member.
-const nobody = -1
+// noMember is on a connection that is not that of a member.
+const noMember = -1
 
 func proof(secret []byte, who byte, parts ...[]byte) []byte {
 	mac := hmac.New(sha256.New, secret)

@@ -208,7 +208,7 @@ func (m *member) collectives() error {
 	}
 	half := func(r int) []int { return [][]int{even, odd}[r%2] }
 	ring := make([][]int, 0, n)
-	for r := range n - 1 { // nobody sends to replica 0
+	for r := range n - 1 { // no one sends to replica 0
 		ring = append(ring, []int{r, r + 1})
 	}
 	for range 2 {

@@ -6,7 +6,7 @@
 //	client, err := plugin.NewClient(map[string]any{"num_nodes": int64(2), "node_id": int64(0)}, store)
 //
 // A member, which is a process that has dialed as one, is missed: once its connection has ended, waiting for
-// a key that nobody has put is an error. A member that keeps its connection and says nothing for the time
+// a key that no one has put is an error. A member that keeps its connection and says nothing for the time
 // that it has set has stopped, and the job has failed. Members also report what they exchange with each
 // other (see Segment), and hear of it if the reports do not fit together.
 //
@@ -84,7 +84,7 @@ func (t *table) gone(of ...int) error {
 	if t.failure != nil {
 		return t.failure
 	}
-	first := nobody
+	first := noMember
 	see := func(m int) {
 		if p := t.members[m]; p != nil && p.gone && (first < 0 || m < first) {
 			first = m
@@ -160,7 +160,7 @@ func (s *session) get(m message) (value []byte, err error) {
 		return ok, err
 	})
 	if !found && err == nil {
-		err = refusal(pjrt.DeadlineExceeded, "nobody has put %s within %v", m.key, timeout)
+		err = refusal(pjrt.DeadlineExceeded, "no one has put %s within %v", m.key, timeout)
 	}
 	return value, err
 }
@@ -186,7 +186,7 @@ func (t *table) admit(s *session, m Member) error {
 	defer t.mu.Unlock()
 	switch {
 	case m.Count == 0:
-		s.member = nobody
+		s.member = noMember
 		return nil
 	case m.Index < 0 || m.Index >= m.Count:
 		return fmt.Errorf("process %d of %d makes no sense", m.Index, m.Count)

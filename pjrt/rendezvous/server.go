@@ -35,14 +35,14 @@ type Server struct {
 type session struct {
 	*table
 	conn    net.Conn
-	member  int // or nobody
+	member  int // or noMember
 	ended   chan struct{}
 	pending chan struct{} // has a place for each request under way
 	write   sync.Mutex
 }
 
 // Serve makes an empty store that listens on an address, "host:port"; port 0 takes a free one. Who knows the
-// secret, a text that nobody can guess, is served.
+// secret, a text that no one can guess, is served.
 func Serve(address, secret string) (*Server, error) {
 	if len(secret) < minSecret {
 		return nil, fmt.Errorf("rendezvous: the secret of a job has %d characters at least", minSecret)
@@ -78,7 +78,7 @@ func (s *Server) accept() {
 	}
 }
 
-// broken is deferred, and recovers: a server that has panicked serves nobody, and the members say so.
+// broken is deferred, and recovers: a server that has panicked serves no one, and the members say so.
 func (s *Server) broken() {
 	if recover() != nil {
 		_ = s.Close()
@@ -137,7 +137,7 @@ func (s *Server) forget(conn net.Conn, known bool) {
 func (s *Server) serve(conn net.Conn) {
 	defer func() { _ = recover() }() // what one connection sends ends that one
 	defer conn.Close()
-	session := &session{table: s.table, conn: conn, member: nobody,
+	session := &session{table: s.table, conn: conn, member: noMember,
 		ended: make(chan struct{}), pending: make(chan struct{}, maxPending)}
 	defer session.end()
 	_, err := examine(conn, s.Address(), s.secret, func(m Member) error {

@@ -53,7 +53,7 @@ func Dial(ctx context.Context, address, secret string, m Member) (*Store, error)
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("rendezvous: nobody serves the store at %s: %w", address, errors.Join(ctx.Err(), err))
+			return nil, fmt.Errorf("rendezvous: no one serves the store at %s: %w", address, errors.Join(ctx.Err(), err))
 		case <-time.After(pause):
 		}
 	}
@@ -211,7 +211,7 @@ func (s *Store) Put(key string, value []byte) error {
 }
 
 // Get waits up to the timeout for a key and returns its value; the error is a *pjrt.Error of code
-// DeadlineExceeded if nobody puts it.
+// DeadlineExceeded if no one puts it.
 func (s *Store) Get(key string, timeout time.Duration) ([]byte, error) {
 	return s.call(message{op: opGet, key: key, numbers: [2]int64{int64(max(0, timeout))}})
 }
@@ -221,7 +221,7 @@ func (s *Store) TryGet(key string) ([]byte, error) {
 	value, err := s.Get(key, 0)
 	var e *pjrt.Error
 	if errors.As(err, &e) && e.Code == pjrt.DeadlineExceeded {
-		return nil, &pjrt.Error{Code: pjrt.NotFound, Func: "TryGet", Msg: "nobody has put " + key}
+		return nil, &pjrt.Error{Code: pjrt.NotFound, Func: "TryGet", Msg: "no one has put " + key}
 	}
 	return value, err
 }

@@ -93,7 +93,7 @@ func TestReportsThatDoNotFitAreTold(t *testing.T) {
 	}
 	server.Close()
 	if err := b.Failure(); err != nil {
-		t.Errorf("the end of the store is no failure: %v", err)
+		t.Errorf("the end of the store is not a failure: %v", err)
 	}
 }
 
@@ -135,7 +135,7 @@ func TestReportsAreForgotten(t *testing.T) {
 	}
 }
 
-// TestAMemberThatSaysNothingHasStopped: the others are told which one, also those that wait for nobody.
+// TestAMemberThatSaysNothingHasStopped: the others are told which one, also those that wait for no one.
 func TestAMemberThatSaysNothingHasStopped(t *testing.T) {
 	server := serve(t)
 	a, b, c := joined(t, server, 0), joined(t, server, 1), joined(t, server, 2)
@@ -177,7 +177,7 @@ func TestAMemberThatSaysNothingHasStopped(t *testing.T) {
 	wantCode(t, c.Put("key", nil), pjrt.Unavailable)
 }
 
-// TestTheTimeInWhichAProcessWasStoppedDoesNotCount: after SIGCONT nobody else has stopped.
+// TestTheTimeInWhichAProcessWasStoppedDoesNotCount: after SIGCONT no one else has stopped.
 func TestTheTimeInWhichAProcessWasStoppedDoesNotCount(t *testing.T) {
 	var a Awake
 	now := time.Now()

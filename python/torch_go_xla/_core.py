@@ -273,7 +273,7 @@ def _end() -> None:
                 break
         if core.opened:
             for device in range(core.device_count()):
-                with contextlib.suppress(RuntimeError):  # of values that nobody has read
+                with contextlib.suppress(RuntimeError):  # of values that no one has read
                     core.wait(device)
     except KeyboardInterrupt:
         sys.stdout.flush()

@@ -103,7 +103,7 @@ def scope() -> str:
 
 @contextlib.contextmanager
 def _private_file(text: str) -> Iterator[str]:
-    """Keep a text in a file that nobody else can read; its path is gone afterwards."""
+    """Keep a text in a file that no one else can read; its path is gone afterwards."""
     fd, path = tempfile.mkstemp(prefix="torch_go_xla-job-")  # of mode 0600
     try:
         with open(fd, "w") as file:

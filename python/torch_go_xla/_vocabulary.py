@@ -6,7 +6,7 @@ Generated from gocore/wire, gocore/dtype and gocore/errs by `go generate ./gocor
 from __future__ import annotations
 
 # State of the vocabulary; the library must have the same.
-HASH = "fa7a00b9f07e14e0"
+HASH = "31a26372fdfc109e"
 
 # Disposition is what becomes of a result.
 NEW = 0

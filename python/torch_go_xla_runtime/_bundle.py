@@ -136,7 +136,7 @@ def _output(value: Any, weights: tuple[Weight, ...], numbers: dict[str, int], in
     target: Array | None = None
     if updates is not None:
         if writes is not None or not isinstance(updates, str) or updates not in numbers:
-            raise ValueError(f"an output updates {updates!r:.100}, which is no weight")
+            raise ValueError(f"an output updates {updates!r:.100}, which is not a weight")
         updates = numbers[updates]
         target = weights[updates]
     elif writes is not None:
@@ -163,7 +163,7 @@ def _collect(value: Any, found: list[int], what: str, depth: int) -> None:
         found.append(value)
         return
     if not isinstance(value, dict) or len(value) != 1:
-        raise ValueError(f"{what} has {value!r:.100}, which is no structure")
+        raise ValueError(f"{what} has {value!r:.100}, which is not a structure")
     ((kind, inner),) = value.items()
     if kind == "constant":
         return
@@ -173,7 +173,7 @@ def _collect(value: Any, found: list[int], what: str, depth: int) -> None:
         "tuple": (list, iter),
     }
     if kind not in wanted or type(inner) is not wanted[kind][0]:
-        raise ValueError(f"{what} has {value!r:.100}, which is no structure")
+        raise ValueError(f"{what} has {value!r:.100}, which is not a structure")
     for part in wanted[kind][1](inner):
         _collect(part, found, what, depth + 1)
 
@@ -181,7 +181,7 @@ def _collect(value: Any, found: list[int], what: str, depth: int) -> None:
 def file_name(name: str) -> str:
     """Return a weight's name if it is the name of a file in the bundle's folder; ValueError if not."""
     if name in ("", ".", "..") or len(name.encode()) > 255 or any(c in name for c in "/\\\0"):
-        raise ValueError(f"a weight is named {name!r:.100}, which is no name of a file in the bundle")
+        raise ValueError(f"a weight is named {name!r:.100}, which is not the name of a file in the bundle")
     return name
 
 

@@ -21,7 +21,7 @@ SWITCHES = {
 }
 IN_PROCESS = [
     test_founding.test_the_article_without_the_second_sync,
-    test_founding.test_a_sync_of_one_alias_settles_the_others,
+    test_founding.test_a_sync_of_one_alias_materializes_the_others,
     test_founding.test_save_keeps_aliases,
     test_founding.test_save_after_donation,
     test_founding.test_a_shared_buffer_is_not_donated,

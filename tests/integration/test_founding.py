@@ -71,7 +71,7 @@ def test_a_write_through_any_alias_is_seen_by_all(name: str, donate: bool, monke
         torch_go_xla._core.core.configure("XLA_ENABLE_PARAM_ALIASING", "1")
 
 
-def test_a_sync_of_one_alias_settles_the_others() -> None:
+def test_a_sync_of_one_alias_materializes_the_others() -> None:
     base = torch.zeros(4, device="xla")
     left, right = base[:2], base[2:]
     other = torch.ones(3, device="xla")

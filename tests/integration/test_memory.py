@@ -107,7 +107,7 @@ def test_live_bytes_are_those_of_the_shapes() -> None:
 
 
 def test_a_dropped_graph_is_not_computed() -> None:
-    """What nobody can read any more is freed without a compilation."""
+    """What no one can read any more is freed without a compilation."""
     x = torch.ones(3, device="xla")
     before, programs = held(), core.cached_programs()
     y = (x * 3).exp() @ torch.ones(3, 5, device="xla")

@@ -14,7 +14,7 @@ import pytest
 
 TESTS = Path(__file__).resolve().parents[1]
 
-# Nobody can be told that freeing has failed where no caller asked for it, that something failed once and worked when
+# No one can be told that freeing has failed where no caller asked for it, that something failed once and worked when
 # its parts were tried, or that a size is not known which the cache goes by. Such failures are counted instead.
 FREED = {"Buffer_Destroy", "Executable_Destroy", "LoadedExecutable_Destroy"}
 REPEATED = {

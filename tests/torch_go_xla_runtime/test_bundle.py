@@ -79,18 +79,18 @@ def test_a_good_one(bundle: Path) -> None:
         ({"outputs__0__type": 7, "outputs__0__dtype": "float64"}, "to replace|of its signature"),
         ({"outputs__0__shape": [1 << 20]}, "to replace|of its signature"),
         ({"outputs": []}, "out_structure"),
-        ({"outputs__0__updates": "nothing"}, "is no weight"),
+        ({"outputs__0__updates": "nothing"}, "is not a weight"),
         ({"outputs__0__updates": "0.weight"}, "to replace"),
         ({"outputs__0__writes": 1, "outputs__0__updates": None}, "writes to input 1, of 1"),
         ({"outputs__0__writes": -1, "outputs__0__updates": None}, "writes to input -1"),
         ({"in_structure": 3}, "in_structure numbers"),
         ({"in_structure": {"tuple": [0, 0]}}, "in_structure numbers"),
-        ({"out_structure": {"list": 0}}, "no structure"),
-        ({"out_structure": True}, "no structure"),
-        ({"weights__0__name": "../secret"}, "no name of a file"),
-        ({"weights__0__name": "/etc/passwd"}, "no name of a file"),
-        ({"weights__0__name": ".."}, "no name of a file"),
-        ({"weights__0__name": "a\0b"}, "no name of a file"),
+        ({"out_structure": {"list": 0}}, "not a structure"),
+        ({"out_structure": True}, "not a structure"),
+        ({"weights__0__name": "../secret"}, "not the name of a file"),
+        ({"weights__0__name": "/etc/passwd"}, "not the name of a file"),
+        ({"weights__0__name": ".."}, "not the name of a file"),
+        ({"weights__0__name": "a\0b"}, "not the name of a file"),
         ({"weights__0__name": "0.bias"}, "same name"),
         ({"weights__0__name": 3}, "no name of type"),
         ({"weights": {}}, "no weights of type"),
@@ -189,5 +189,5 @@ def test_sizes_of_files(bundle: Path, size: int) -> None:
 def test_names_that_cannot_be_saved(bundle: Path, tmp_path: Path) -> None:
     module = StableHLOGraphModule.load(bundle)
     module.weights["../x"] = copy.copy(module.weights["0.bias"])
-    with pytest.raises(ValueError, match="no name of a file"):
+    with pytest.raises(ValueError, match="not the name of a file"):
         module.save(tmp_path / "other")

@@ -122,7 +122,7 @@ AT(unlink, AT_FDCWD, "", (const char *path), path)
 AT(unlinkat, dir, "", (int dir, const char *path, int flags), dir, path, flags)
 AT(rmdir, AT_FDCWD, "", (const char *path), path)
 
-/* One that exists is no change. */
+/* One that exists changes nothing. */
 int mkdir(const char *path, mode_t mode) {
     if (access(path, F_OK) && fault_at("mkdir", AT_FDCWD, path, "")) return -1;
     return REAL(mkdir)(path, mode);

@@ -39,7 +39,7 @@ _PROPAGATED = "distribute_tensor gives torch's own kind of DTensor, whose result
 _ONE = "expects that the process has one CPU device"
 _UPLOADED = "expects that tensors wait on the host; here they are sent at once"
 _COUNTER = "asks for a counter or a timing of torch_xla's implementation"
-_UNTOLD = "a result that is on every device because the compiler chose so counts as not sharded"
+_REPLICATED = "a result that is on every device because the compiler chose so counts as not sharded"
 
 # By test: why it fails here.
 DIFFERENCES: dict[str, str] = {
@@ -60,8 +60,8 @@ DIFFERENCES: dict[str, str] = {
     "test_op_sharding_cache": _COUNTER,
     "test_dynamo_input_sharding_changed": _COUNTER,
     "test_sharding_propagation": _COUNTER,
-    "test_propagate_replicated_sharding": _UNTOLD,
-    "test_dynamo_spmd_output_sharding_spec": _UNTOLD,
+    "test_propagate_replicated_sharding": _REPLICATED,
+    "test_dynamo_spmd_output_sharding_spec": _REPLICATED,
     "test_dynamo_input_sharding_threashold": "expects a failure once an input was resharded often; here it compiles",
     "test_xla_sharded_hlo_dump_post_optimizations": _TEXT,
     "test_fallback": "expects polar to run on the host; here the device computes it",

@@ -134,12 +134,12 @@ def _acl(*entries: tuple[int, int, int]) -> bytes:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
 def test_owner_and_extended_attributes_are_kept(tmp_path: Path) -> None:
-    path, nobody = tmp_path / "a.pt", 0xFFFFFFFF
+    path, unknown = tmp_path / "a.pt", 0xFFFFFFFF
     xm.save([1], path)
     os.chown(path, 1234, 2345)
     try:
         os.setxattr(path, "user.origin", b"run 7")
-        acl = _acl((1, 6, nobody), (2, 4, 3456), (4, 4, nobody), (16, 4, nobody), (32, 0, nobody))
+        acl = _acl((1, 6, unknown), (2, 4, 3456), (4, 4, unknown), (16, 4, unknown), (32, 0, unknown))
         os.setxattr(path, "system.posix_acl_access", acl)
     except OSError as e:
         pytest.skip(f"the file system has no ACLs: {e}")
@@ -153,7 +153,7 @@ def test_owner_and_extended_attributes_are_kept(tmp_path: Path) -> None:
     os.setxattr(
         tmp_path,
         "system.posix_acl_default",
-        _acl((1, 7, nobody), (2, 7, 3456), (4, 7, nobody), (16, 7, nobody), (32, 7, nobody)),
+        _acl((1, 7, unknown), (2, 7, 3456), (4, 7, unknown), (16, 7, unknown), (32, 7, unknown)),
     )
     xm.save([3], path)
     assert "system.posix_acl_access" not in os.listxattr(path) and path.stat().st_mode == mode

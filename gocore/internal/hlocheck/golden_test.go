@@ -66,7 +66,7 @@ func TestGoldensCompile(t *testing.T) {
 	}
 	for name := range refused {
 		if !seen[name] {
-			t.Errorf("%q is no golden", name)
+			t.Errorf("%q is not a golden file", name)
 		}
 	}
 	t.Logf("%d modules", len(seen))

@@ -285,7 +285,7 @@ static pj_error get(const pj_client_create *a, const char *key, char *out,
   return 0;
 }
 
-// A key that nobody puts must be reported as not found, at once.
+// A key that no one puts must be reported as not found, at once.
 static pj_error try_missing(const pj_client_create *a) {
   static pj_make_error maker = make_error;
   pj_kv_try_get block = {.struct_size = sizeof block,

@@ -36,7 +36,7 @@ Event *event_keep_unless_good(Event *e) {
 void event_drop(Event *e) {
   if (e == NULL || atomic_fetch_sub(&e->refs, 1) != 1) return;
   for (Waiter *w = e->waiters; w != NULL;) {
-    // Nobody can complete it any more; the watchers were told nothing.
+    // No one can complete it any more; the watchers were told nothing.
     Waiter *next = w->next;
     count(VIOLATIONS, 1);
     free(w);

@@ -168,7 +168,7 @@ typedef struct Data {
   Device *device;
   size_t size;
   uint8_t *bytes;
-  Event *released;  // completes when nobody uses the caller's memory any more
+  Event *released;  // completes when no one uses the caller's memory any more
   void (*on_delete)(void *bytes, void *user);
   void *on_delete_arg;
   bool borrowed;  // the memory is the caller's

@@ -44,7 +44,7 @@ def _setup_kernels(fast: object) -> None:
         torch._C.TensorBase,
         torch._C._from_dlpack,
         memory.resize_out,
-        mixed.otherwise,
+        mixed.fall_back,
         BY_KIND,
         dict(core.ENUMS),
         memory.empty,

@@ -20,7 +20,7 @@ def shared(tensor: torch.Tensor) -> torch.Tensor:
     """Return a CPU tensor over the very memory that holds an xla tensor's value of this moment.
 
     The memory lives as long as a tensor over it, and no program writes to it meanwhile: a later write to the xla
-    tensor gives that another buffer. Nobody else may write to it either. BufferError if the host cannot read it.
+    tensor gives that another buffer. No one else may write to it either. BufferError if the host cannot read it.
     """
     plain = unwrapped(tensor)
     storage, core = plain.untyped_storage(), native()

@@ -1,6 +1,6 @@
 """What a kernel does with operands that are not plain tensors of its device.
 
-The C kernels call `otherwise` in their place when an operand is on another device, when the device
+The C kernels call `fall_back` in their place when an operand is on another device, when the device
 argument names one, when a generator is given, or when torch has marked an operand as lazily conjugated
 or negated and leaves it to the kernel to honour that.
 """
@@ -113,7 +113,7 @@ def _check_mask(mask: torch.Tensor, indexed: torch.Tensor, at: int) -> None:
         raise IndexError(f"too many indices for tensor of dimension {indexed.dim()}")
 
 
-def otherwise(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], why: NotImplementedError | None) -> Any:
+def fall_back(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], why: NotImplementedError | None) -> Any:
     """Run an op that its kernel cannot record; why is the core's error if it has no lowering for this use."""
     name: str = kernel.name
     if why is not None:

@@ -8,7 +8,7 @@ A tensor has one value, the global one. Its *sharding*, a text in GSPMD's form, 
     {manual}                         every device holds a value of its own
     {manual devices=[4,2]0,4,1,5,2,6,3,7}   4 values, each divided between 2 devices as XLA likes
 
-XLA partitions the programs and inserts what communication they need; results whose sharding nobody states get the one
+XLA partitions the programs and inserts what communication they need; results whose sharding no one states get the one
 that the compiler finds best. This module is what `torch_go_xla.distributed` builds on.
 """
 

@@ -94,11 +94,11 @@ class _Capture:
         if self.id:
             native().drop_replay(self.id)
 
-    def prepare(self, device: int, arguments: tuple[int, ...], outputs: list[Any], tree: Any, settle: Any) -> None:
+    def prepare(self, device: int, arguments: tuple[int, ...], outputs: list[Any], tree: Any, sync: Any) -> None:
         """Make its call, see _goxlafast.replay.
 
         ``arguments`` are the places of those whose storages it takes, ``outputs`` the leaves of its result: an _Output,
-        an _Argument, or a value that is no tensor.
+        an _Argument, or a value that is not a tensor.
         """
         first: dict[int, _Output] = {}
         for o in outputs:
@@ -107,7 +107,7 @@ class _Capture:
         self._outputs, self._tree = outputs, tree
         self._bases = [first[k] for k in range(len(first))]
         self.plain = tree.is_leaf() and outputs == self._bases and outputs[0].whole and not outputs[0].requires_grad
-        self.run = native().fast.replay(self.id, device, arguments, tuple(o.base for o in self._bases), settle)
+        self.run = native().fast.replay(self.id, device, arguments, tuple(o.base for o in self._bases), sync)
 
     def result(self, args: Sequence[Any], bases: list[torch.Tensor], recorded: Recorded) -> Any:
         """Return the result of a run, from the tensors over the storages that it made."""
@@ -164,7 +164,7 @@ class Recorded:
         """Call the function; ``key`` adds to what has to be equal for a replay."""
         where = native().fast.layout(args)
         if where is None:
-            self.reason = "an argument is no plain xla tensor or hashable value"
+            self.reason = "an argument is not a plain xla tensor or hashable value"
             return self._function(*args)
         capture = self._captures.get((where, key))
         if capture is not None and capture.run is not None:
@@ -269,7 +269,7 @@ class Recorded:
             )
         capture = _Capture(*native().capture(list(places), list(new), self._state))
         if capture.id:
-            settle = native().sync if self._state else None
-            capture.prepare(self._device, tuple(places.values()), outputs, tree, settle)
+            sync = native().sync if self._state else None
+            capture.prepare(self._device, tuple(places.values()), outputs, tree, sync)
         self.reason = "" if capture.id else "it computes nothing on the device"
         return capture

@@ -51,7 +51,7 @@ def _keys(tensor: torch.Tensor) -> tuple[int, int]:
 def _setup(fast: Any) -> bool:
     """Show the kernels' side what it has to tell apart; False if this torch keeps it elsewhere."""
     library: Any = torch._C
-    plain = fast.new_tensor(1 << 62, 6, 0, (1,))  # a storage that the core does not know, and nobody reads
+    plain = fast.new_tensor(1 << 62, 6, 0, (1,))  # a storage that the core does not know, and no one reads
     host = torch.zeros(1)
     samples = [host, plain, torch._neg_view(host), torch._neg_view(plain), torch.zeros(1, dtype=torch.complex64).conj()]
     return bool(

@@ -41,7 +41,7 @@ def collectives(step: Callable[[], Any]) -> list[Collective]:
     _native.sync_all(-1, False)
     _native.watch()
     try:
-        kept = step()  # what nobody keeps would not be computed
+        kept = step()  # what no one keeps would not be computed
         _native.sync_all(-1, False)
         del kept
     finally:

@@ -106,7 +106,7 @@ class SPMDLoadPlanner(DefaultLoadPlanner):
 
     def set_up_planner(self, state_dict: dict[str, Any], *args: Any, **kwargs: Any) -> None:
         super().set_up_planner(pytree.tree_map_only(torch.Tensor, _parted, state_dict), *args, **kwargs)
-        self.original_state_dict = state_dict  # which what is no tensor goes into
+        self.original_state_dict = state_dict  # which what is not a tensor goes into
 
 
 def prime_optimizer(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:

@@ -107,7 +107,7 @@ def _check_strings(values: Iterable[Any], what: str) -> None:
 def _plain(name: str, t: Any) -> torch.Tensor:
     """Return a tensor as it is to be read, if the format can hold it."""
     if name == "__metadata__":
-        raise ValueError("safetensors.save_file: __metadata__ is no name for a tensor")
+        raise ValueError("safetensors.save_file: __metadata__ cannot be the name of a tensor")
     if not isinstance(t, torch.Tensor):
         raise ValueError(f"safetensors.save_file: {name!r} must be a tensor, not {type(t).__name__}")
     if t.layout != torch.strided:

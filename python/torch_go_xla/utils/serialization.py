@@ -79,7 +79,7 @@ def load(path: str | os.PathLike[str], map_location: Any = None) -> Any:
             index = torch.load(path, map_location=map_location, weights_only=True)
         generation = index.get("generation") if isinstance(index, dict) else None
         if not isinstance(generation, str) or not _GENERATION.fullmatch(generation):
-            raise ValueError(f"{path} is no index that torch_go_xla.utils.serialization.save has written")
+            raise ValueError(f"{path} is not an index that torch_go_xla.utils.serialization.save has written")
         folder = os.path.join(f"{path}.tensors", generation)
         try:
             with whole_file.open_folder(folder) as fd:
@@ -131,7 +131,7 @@ def _read(data: Any, folder: str, map_location: Any) -> Any:
 
     def tensor(ref: TensorReference) -> torch.Tensor:
         if type(ref.tid) is not int:
-            raise ValueError(f"{ref.tid!r} is no number of a file")
+            raise ValueError(f"{ref.tid!r} is not the number of a file")
         if ref.tid not in files:
             files[ref.tid] = torch.load(os.path.join(folder, _name(ref.tid)), map_location, weights_only=True)
         whole = files[ref.tid]

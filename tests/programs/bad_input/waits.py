@@ -22,4 +22,4 @@ for wait in (x.tolist, lambda: torch_go_xla.sync(wait=True), xm.wait_device_ops)
     except KeyboardInterrupt:
         print("interrupted")
 print((torch.ones(2) + 1).tolist(), flush=True)
-os._exit(0)  # nobody waits for the device
+os._exit(0)  # no one waits for the device

@@ -56,7 +56,7 @@ kept = xm.all_reduce("sum", x(1, 2))
 if r == 0:
     assert (kept * 2).sum().item() == 12
 assert xm.all_reduce("sum", kept).tolist() == [4, 8]
-xm.all_reduce("sum", x(7)) if r == 0 else xm.all_reduce("sum", x(8)).tolist()  # nobody reads it in process 0
+xm.all_reduce("sum", x(7)) if r == 0 else xm.all_reduce("sum", x(8)).tolist()  # no one reads it in process 0
 
 # gradients
 w = x(1.0, 2.0).requires_grad_()

@@ -21,7 +21,7 @@ for _ in range(4):
     optimizer.step()
     torch_go_xla.sync(wait=True)
     while (memory := xm.get_memory_info("xla:0"))["bytes_used"] > 1.01 * memory["live_bytes"]:
-        time.sleep(0.001)  # the plugin's thread lets go of the step's memory a moment after its results are there
+        time.sleep(0.001)  # the plugin's thread releases the step's memory a moment after its results are there
 parameters = sum(p.nbytes for p in model.parameters())
 states = sum(t.nbytes for s in optimizer.state.values() for t in s.values())
 gradients = sum(p.grad.nbytes for p in model.parameters())

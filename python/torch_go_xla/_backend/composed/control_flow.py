@@ -1,7 +1,7 @@
 """Control flow of torch on the device: cond, while_loop, scan and map as conditions and loops of the program.
 
 Torch's own kernels read the predicate, or run the body once for each row. These trace branches and bodies as
-functions of the core and record one op. What is no function of tensors alone (it draws random numbers, writes to
+functions of the core and record one op. What is not a function of tensors only (it draws random numbers, writes to
 its arguments, has numbers among them) is left to torch's kernels.
 """
 
@@ -45,7 +45,7 @@ def trace(
     NotLoweredError if it is not one that the core can keep.
     """
     if not all(is_xla(x) for x in (*operands, *rows)):
-        raise NotLoweredError("control flow: an operand is no xla tensor")
+        raise NotLoweredError("control flow: an operand is not an xla tensor")
     args = [_placeholder(x.shape, x) for x in operands]
     args[first:first] = [_placeholder(x.shape[1:], x) for x in rows]
     versions = [x._version for x in args]
@@ -63,7 +63,7 @@ def trace(
 def cond(pred: Any, true_fn: Kernel, false_fn: Kernel, operands: Sequence[torch.Tensor]) -> Any:
     """torch.cond: one branch runs, on the device."""
     if not is_xla(pred):
-        raise NotLoweredError("cond: the predicate is no xla tensor")
+        raise NotLoweredError("cond: the predicate is not an xla tensor")
     then, otherwise = (trace(f, operands) for f in (true_fn, false_fn))
     if then[1:] != otherwise[1:]:
         raise NotLoweredError("cond: the branches return different things")

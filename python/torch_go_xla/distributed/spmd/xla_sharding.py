@@ -172,7 +172,7 @@ def apply_backward_optimization_barrier(m: nn.Module) -> None:
 
 # ---- functions that torch.compile reads ----
 
-# A mesh is no argument of a graph's op; what makes it is.
+# A mesh is not an argument of a graph's op; what makes it is.
 _library: Any = torch.library.Library("xla", "FRAGMENT")  # type: ignore[no-untyped-call]
 _library.define(
     "dynamo_mark_sharding(Tensor input, int[] device_ids, int[] mesh_shape, str axis_names, str partition_spec)"
@@ -196,7 +196,7 @@ torch.library.register_autograd(
 )
 torch.fx.node.has_side_effect(
     torch.ops.xla.dynamo_mark_sharding.default
-)  # not to be dropped where nobody uses its result
+)  # not to be dropped where no one uses its result
 
 
 # ---- inputs ----

@@ -68,7 +68,7 @@ def lay_out(t: torch.Tensor, spec: DTensorSpec) -> torch.Tensor:
 
 
 def bind_layout(t: torch.Tensor, spec: DTensorSpec) -> torch.Tensor:
-    """Return a tensor, which nobody else has, with the layout of a spec for its present and its later values."""
+    """Return a tensor, which no one else has, with the layout of a spec for its present and its later values."""
     if partitioning.is_traced(t):
         return lay_out(t, spec)
     text = _layout_of(t, spec)

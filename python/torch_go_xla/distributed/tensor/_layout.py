@@ -31,7 +31,7 @@ def reduction(placement: Placement) -> str | None:
 def _mesh_dims(sizes: Sequence[int], placements: Sequence[Placement], dim: int) -> list[int] | None:
     """Return the mesh dimensions that shard a tensor dimension, the one with the largest pieces first.
 
-    None where a strided shard is no order of mesh dimensions.
+    None where a strided shard is not an order of mesh dimensions.
     """
     order: list[int] = []
     for i in reversed(range(len(placements))):

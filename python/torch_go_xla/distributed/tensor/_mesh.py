@@ -19,7 +19,7 @@ class XlaDeviceMesh(DeviceMesh):
     The process stands at the mesh's first device: that is its rank and its coordinate. Making one turns SPMD on.
 
     RuntimeError for a mesh with more ranks than there are devices, or whose size does not divide their number;
-    ValueError for a rank that is no device.
+    ValueError for a rank that is not a device.
     """
 
     def __init__(self, device_type: str, mesh: Any = None, **options: Any) -> None:

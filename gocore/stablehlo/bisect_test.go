@@ -8,13 +8,13 @@ import (
 	hlo "github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 )
 
-// TestCutOfAllResults: taken apart and put together again, a module is what it was, but for unused parameters.
-func TestCutOfAllResults(t *testing.T) {
+// TestBisectOfAllResults: taken apart and put together again, a module is what it was, but for unused parameters.
+func TestBisectOfAllResults(t *testing.T) {
 	body := func(module string) string { return module[strings.Index(module, " {\n    "):] }
 	whole := 0
 	for _, c := range allCases() {
 		module := string(build(t, c))
-		cut, ok := hlo.NewCut([]byte(module))
+		parts, ok := hlo.Bisect([]byte(module))
 		if !ok { // of several devices
 			continue
 		}
@@ -23,7 +23,7 @@ func TestCutOfAllResults(t *testing.T) {
 		for i := range c.build(hlo.NewModule(c.name)) {
 			all = append(all, i)
 		}
-		if got := string(cut.Module(all)); body(got) != body(module) {
+		if got := string(parts.Module(all)); body(got) != body(module) {
 			t.Errorf("%s:\n%s\nis put together as\n%s", c.name, module, got)
 		}
 	}
@@ -53,7 +53,7 @@ const whole = `module @step {
 }
 `
 
-func TestCut(t *testing.T) {
+func TestBisect(t *testing.T) {
 	for _, tc := range []struct {
 		results, params []int
 		ops             int
@@ -79,15 +79,15 @@ func TestCut(t *testing.T) {
 			"    %9 = \"stablehlo.negate\"(%2) : (tensor<3xf64>) -> tensor<3xf64>\n", "",
 			"(%9, %7, %3) : (tensor<3xf64>, tensor<2xf32>, tensor<2xf32>)", "(%7) : (tensor<2xf32>)").Replace(whole)},
 	} {
-		cut, ok := hlo.NewCut([]byte(whole))
+		parts, ok := hlo.Bisect([]byte(whole))
 		if !ok {
 			t.Fatal("not taken apart")
 		}
-		params, ops := cut.Need(tc.results)
+		params, ops := parts.Need(tc.results)
 		if !slices.Equal(params, tc.params) || ops != tc.ops {
 			t.Errorf("results %v need parameters %v and %d operations", tc.results, params, ops)
 		}
-		if got := string(cut.Module(tc.results)); got != tc.module {
+		if got := string(parts.Module(tc.results)); got != tc.module {
 			t.Errorf("the part for results %v is\n%s\nwant\n%s", tc.results, got, tc.module)
 		}
 	}
@@ -126,50 +126,50 @@ module @jit_f attributes {mhlo.num_partitions = 1 : i32} { // a comment (
 }
 `
 
-func TestCutOfMLIRsForm(t *testing.T) {
-	cut, ok := hlo.NewCut([]byte(usual))
+func TestBisectOfMLIRsForm(t *testing.T) {
+	parts, ok := hlo.Bisect([]byte(usual))
 	if !ok {
 		t.Fatal("not taken apart")
 	}
-	if params, results := cut.Size(); params != 2 || results != 2 {
+	if params, results := parts.Size(); params != 2 || results != 2 {
 		t.Fatalf("%d parameters, %d results", params, results)
 	}
-	if params, ops := cut.Need([]int{0}); !slices.Equal(params, []int{0, 1}) || ops != 1 {
+	if params, ops := parts.Need([]int{0}); !slices.Equal(params, []int{0, 1}) || ops != 1 {
 		t.Errorf("the loop needs parameters %v and %d operations", params, ops)
 	}
-	if first := string(cut.Module([]int{0})); !strings.Contains(first, `"func.return"(%0#1) : (tensor<2xf32>) -> ()`) || !strings.Contains(first, "@twice(%arg0") {
+	if first := string(parts.Module([]int{0})); !strings.Contains(first, `"func.return"(%0#1) : (tensor<2xf32>) -> ()`) || !strings.Contains(first, "@twice(%arg0") {
 		t.Errorf("the part for the first result is\n%s", first)
 	}
-	if got := string(cut.Module([]int{1})); got != usualSecond {
+	if got := string(parts.Module([]int{1})); got != usualSecond {
 		t.Errorf("the part for the second result is\n%s\nwant\n%s", got, usualSecond)
 	}
 }
 
-// TestCutOfOneResult: a single result has no parentheses.
-func TestCutOfOneResult(t *testing.T) {
-	cut, ok := hlo.NewCut([]byte("func.func @main(%arg0: tensor<2xf32>) -> tensor<2xf32> {\n    return %arg0 : tensor<2xf32>\n}\n"))
+// TestBisectOfOneResult: a single result has no parentheses.
+func TestBisectOfOneResult(t *testing.T) {
+	parts, ok := hlo.Bisect([]byte("func.func @main(%arg0: tensor<2xf32>) -> tensor<2xf32> {\n    return %arg0 : tensor<2xf32>\n}\n"))
 	if !ok {
 		t.Fatal("not taken apart")
 	}
-	if _, results := cut.Size(); results != 1 {
+	if _, results := parts.Size(); results != 1 {
 		t.Errorf("%d results", results)
 	}
-	cut.Module([]int{0})
+	parts.Module([]int{0})
 }
 
-// FuzzCut takes any text apart without harm.
-func FuzzCut(f *testing.F) {
+// FuzzBisect takes any text apart without harm.
+func FuzzBisect(f *testing.F) {
 	f.Add(whole)
 	f.Add(usual)
 	f.Fuzz(func(t *testing.T, module string) {
-		cut, ok := hlo.NewCut([]byte(module))
+		parts, ok := hlo.Bisect([]byte(module))
 		if !ok {
 			return
 		}
-		_, results := cut.Size()
+		_, results := parts.Size()
 		for r := range results {
-			cut.Need([]int{r})
-			cut.Module([]int{r})
+			parts.Need([]int{r})
+			parts.Module([]int{r})
 		}
 	})
 }

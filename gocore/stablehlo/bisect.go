@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// Cut is a module, as Bytes wrote it or as MLIR prints it, taken apart, to be put together again for some of its
+// Bisection is a module, as Bytes wrote it or as MLIR prints it, taken apart, to be put together again for some of its
 // results.
-type Cut struct {
+type Bisection struct {
 	name    string
 	params  []string // "%0: tensor<2xf32>", without a word of donation
 	results []typed
-	returns []string // "%5", or "%5#1" of an operation with several results
-	ops     []cutOp  // of @main, but for its return
-	rest    []string // functions, and what follows them
+	returns []string     // "%5", or "%5#1" of an operation with several results
+	ops     []bisectedOp // of @main, but for its return
+	rest    []string     // functions, and what follows them
 	define  map[string]int
 	param   map[string]int
 }
 
-// cutOp is an operation with its regions.
-type cutOp struct {
+// bisectedOp is an operation with its regions.
+type bisectedOp struct {
 	text string
 	uses []string
 }
@@ -34,9 +34,9 @@ var (
 	calledFunc = regexp.MustCompile(`^  func\.func private (@[^(]+)\(`)
 )
 
-// NewCut takes a module apart. ok is false for a program that other devices take part in, as they would not run
+// Bisect takes a module apart. ok is false for a program that other devices take part in, as they would not run
 // a part of it.
-func NewCut(module []byte) (c *Cut, ok bool) {
+func Bisect(module []byte) (c *Bisection, ok bool) {
 	for _, word := range []string{"replica_groups", "source_target_pairs", "channel_handle", "mhlo.sharding", "sdy.mesh"} {
 		if bytes.Contains(module, []byte(word)) {
 			return nil, false
@@ -50,7 +50,7 @@ func NewCut(module []byte) (c *Cut, ok bool) {
 	if err != nil {
 		return nil, false
 	}
-	c = &Cut{name: strings.TrimRight(t.all[:e.at], " "), results: e.results, define: make(map[string]int), param: make(map[string]int)}
+	c = &Bisection{name: strings.TrimRight(t.all[:e.at], " "), results: e.results, define: make(map[string]int), param: make(map[string]int)}
 	for i, p := range e.params {
 		c.param[p.name] = i
 		c.params = append(c.params, strings.TrimSuffix(donation.ReplaceAllString(p.all, ""), " {}"))
@@ -68,7 +68,7 @@ func NewCut(module []byte) (c *Cut, ok bool) {
 		for _, v := range valueName.FindAllString(defined, -1) {
 			c.define[v] = len(c.ops)
 		}
-		c.ops = append(c.ops, cutOp{text, valueName.FindAllString(text[len(defined):], -1)})
+		c.ops = append(c.ops, bisectedOp{text, valueName.FindAllString(text[len(defined):], -1)})
 	}
 	_, rest, _ := strings.Cut(t.all[e.end:], "\n")
 	c.rest = functions(rest)
@@ -76,7 +76,7 @@ func NewCut(module []byte) (c *Cut, ok bool) {
 }
 
 // Size is the number of the program's parameters and that of its results.
-func (c *Cut) Size() (params, results int) { return len(c.params), len(c.results) }
+func (c *Bisection) Size() (params, results int) { return len(c.params), len(c.results) }
 
 // statements splits the body of @main: an operation begins where a line is indented by four spaces.
 func statements(body string) (out []string) {
@@ -103,7 +103,7 @@ func functions(rest string) (out []string) {
 }
 
 // needed marks the operations and the parameters that some results need.
-func (c *Cut) needed(results []int) (ops, params []bool) {
+func (c *Bisection) needed(results []int) (ops, params []bool) {
 	ops, params = make([]bool, len(c.ops)), make([]bool, len(c.params))
 	need := func(v string) {
 		v, _, _ = strings.Cut(v, "#")
@@ -127,7 +127,7 @@ func (c *Cut) needed(results []int) (ops, params []bool) {
 }
 
 // Need is the parameters that some results need, and the number of operations.
-func (c *Cut) Need(results []int) (params []int, ops int) {
+func (c *Bisection) Need(results []int) (params []int, ops int) {
 	needed, used := c.needed(results)
 	for i, ok := range used {
 		if ok {
@@ -144,7 +144,7 @@ func (c *Cut) Need(results []int) (params []int, ops int) {
 
 // Module is the part of the program that gives some of its results. Its parameters are those that Need names,
 // and none of them is donated.
-func (c *Cut) Module(results []int) []byte {
+func (c *Bisection) Module(results []int) []byte {
 	ops, params := c.needed(results)
 	var out strings.Builder
 	out.WriteString(c.name + "  func.func public @main(")
@@ -173,7 +173,7 @@ func (c *Cut) Module(results []int) []byte {
 }
 
 // called is the functions that a text calls, directly or not, and the end of the module.
-func (c *Cut) called(text string) (out []string) {
+func (c *Bisection) called(text string) (out []string) {
 	keep := make([]bool, len(c.rest))
 	for changed := true; changed; {
 		changed = false

@@ -9,11 +9,11 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
 )
 
-// cut plans, lowers if need be, and launches the pending graph of a device. The caller holds mu, and
-// calls Kick when it has let go of it. The error is that of an op which cannot be lowered; the storages
+// flush plans, lowers if need be, and launches the pending graph of a device. The caller holds mu, and
+// calls Kick when it has released it. The error is that of an op which cannot be lowered; the storages
 // that depend on it have it from now on, the others are computed all the same. It is errBusy if the program
 // compiles: then the graph is flushed later, and nothing can be recorded before.
-func (pl *planner) cut(d *runtime.Device) error {
+func (pl *planner) flush(d *runtime.Device) error {
 	t := pl.store.Trace(d.Index)
 	pl.tracing[d.Index].End(profile.Trace, int64(t.Graph.Len()))
 	pl.tracing[d.Index] = profile.Span{}
@@ -24,9 +24,9 @@ func (pl *planner) cut(d *runtime.Device) error {
 		}
 	}
 	pl.slots = slots
-	slots = pl.withhold(t, slots)
+	slots = pl.excludePlaceholders(t, slots)
 	if len(slots) == 0 && len(t.Effects) == 0 {
-		pl.ground(d, t, nil)
+		pl.materializeZeros(d, t, nil)
 		discard(t)
 		return nil
 	}
@@ -37,7 +37,7 @@ func (pl *planner) cut(d *runtime.Device) error {
 		if p != nil {
 			l = pl.launch(d, t, p)
 		}
-		pl.settle(t, slots, l)
+		pl.bind(t, slots, l)
 		discard(t)
 		if l != nil {
 			d.Enqueue(l)
@@ -46,12 +46,12 @@ func (pl *planner) cut(d *runtime.Device) error {
 	})
 }
 
-func (pl *planner) cutSome(d *runtime.Device, slots []uint32) error {
+func (pl *planner) flushSome(d *runtime.Device, slots []uint32) error {
 	t := pl.store.Trace(d.Index)
 	if len(t.Effects) > 0 { // what is exchanged with other processes must be so once, and in order
-		return pl.cut(d)
+		return pl.flush(d)
 	}
-	if slots = pl.withhold(t, slots); len(slots) == 0 {
+	if slots = pl.excludePlaceholders(t, slots); len(slots) == 0 {
 		return nil
 	}
 	syncs.Add(1)
@@ -73,7 +73,7 @@ func (pl *planner) cutSome(d *runtime.Device, slots []uint32) error {
 				o.Retain() // until Split has taken what it needs
 			}
 		}
-		pl.settle(t, slots, l)
+		pl.bind(t, slots, l)
 		old := pl.store.Split(d.Index, func(id ir.ID) alias.Buffer {
 			if i, ok := pl.plan.RootIndex(id); ok {
 				return outs[i]
