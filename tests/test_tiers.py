@@ -75,11 +75,42 @@ def indexed(x, w):
     )
 
 
-GRAPHS = (block, written, promoted, steps, indexed)
+def activations(x, w):
+    x = (x * 3).requires_grad_()
+    y = [
+        F.elu(x), F.elu(x, 0.3), F.celu(x, 2.0), F.selu(x), F.softplus(x), F.softplus(x, 2.0, 3.0), F.hardshrink(x),
+        F.softshrink(x, 0.3), F.threshold(x, 0.2, 7), F.hardtanh(x, -0.3, 0.4), F.relu6(x), F.leaky_relu(x, 0.2),
+        F.hardswish(x), F.mish(x), F.elu(x.bfloat16()).float(), F.elu(x * 1, 0.5, inplace=True),
+    ]  # fmt: skip
+    return [*y, *torch.autograd.grad(sum(t.square().sum() for t in y), x)]
+
+
+def convolved(x, w):
+    image, kernel = x[:, :4].reshape(1, 2, 3, 4).repeat(3, 1, 2, 2).requires_grad_(), w.view(2, 2, 4, 4)[:, :, :3, :3]
+    mean, var = torch.zeros_like(w[0, :2]), torch.ones_like(w[0, :2])
+    y = F.batch_norm(F.conv2d(image, kernel, padding=1), mean, var, training=True)
+    y = F.max_pool2d(F.relu(y), 2)
+    target = (y.detach()[:, 0] > 0.5).long()
+    loss = F.cross_entropy(y, target)
+    loss = loss + F.batch_norm(y, mean, var).square().mean()
+    loss = loss + F.conv_transpose2d(y, kernel, stride=2, padding=1, output_padding=1, groups=1).cos().mean()
+    return loss, mean, var, *torch.autograd.grad(loss, image)
+
+
+def put(x, w):
+    i, j = torch.tensor([2, 0, 2], device=x.device), torch.tensor([1, -1, 1], device=x.device)
+    y = x.clone()
+    y[i, j] += w[0, :3]
+    z = x.index_put((i, j), w[0, :3], accumulate=True)
+    a = x.clone().requires_grad_()
+    return y, z, *torch.autograd.grad(a[i, j].square().sum(), a), x.roll(3), w.roll((1, -2), (0, 1))
+
+
+GRAPHS = (block, written, promoted, steps, indexed, activations, convolved, put)
 
 
 def flat(values):
-    return [t for v in values for t in (v if isinstance(v, tuple) else (v,))]
+    return [t.detach() for v in values for t in (v if isinstance(v, tuple) else (v,))]
 
 
 @pytest.mark.parametrize("graph", GRAPHS, ids=lambda g: g.__name__)
@@ -154,6 +185,18 @@ def test_an_index_out_of_range_gives_what_the_compiled_program_gives():
     with set_tier("eager"), Counted() as ran:
         assert torch.equal(look().nan_to_num(-1), wanted.nan_to_num(-1))
     assert ran.failed == 1
+
+
+def test_sizes_that_depend_on_values_compile_nothing():
+    x = floats(6, 8)
+    with set_tier("eager"), Counted() as ran:
+        for k in range(3):
+            y = (x + 0.1 * k).to("xla")
+            assert torch.equal(y[y > 0].cpu(), (x + 0.1 * k)[x + 0.1 * k > 0])
+            assert torch.equal(y.gt(0.5).nonzero().cpu(), (x + 0.1 * k).gt(0.5).nonzero())
+            filled = torch.nonzero_static(y > 0.5, size=60, fill_value=7)
+            assert torch.equal(filled.cpu(), torch.nonzero_static(x + 0.1 * k > 0.5, size=60, fill_value=7))
+    assert ran.failed == ran.compiled == 0
 
 
 def test_targets_out_of_range_write_nowhere():

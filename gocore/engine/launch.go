@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
+	"github.com/torch-go-xla/torch-go-xla/gocore/config"
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/profile"
@@ -176,6 +177,9 @@ type interpretation struct {
 func (i *interpretation) Run(args []unsafe.Pointer) (runtime.Interpreted, error) {
 	r, err := i.program.ops.steps.Run(args, i.numbers)
 	if err != nil {
+		if config.Number("PT_XLA_DEBUG_LEVEL") >= 1 {
+			warn("a graph that was run op by op is compiled: %v", err)
+		}
 		return nil, err
 	}
 	return r, nil

@@ -196,15 +196,17 @@ func (c *call) given(i int, kind byte, optional bool) {
 	switch {
 	case k == wire.KNull:
 		c.absent(kind, optional)
+	case kind == 'I' && k == wire.KScalars:
+		c.numbers(i)
 	case kind == 'n': // a layout, a device, a memory format; a Scalar is stated by a rule
 		c.ok = id == ir.None && k != wire.KScalars
 		c.word(tag(wire.KNull, 0))
 	case kind == 'T' && id != ir.None:
 		c.tensor(c.w.operand(id))
 	case kind == 'd' && id != ir.None: // a number
-		c.patch(tag(wire.KConstF, 0), id)
+		c.patch(wire.KConstF, id)
 	case kind == 'i' && id != ir.None:
-		c.patch(tag(wire.KConst, 0), id)
+		c.patch(wire.KConst, id)
 	case (kind == 'L' || kind == 'O') && k == wire.KTensors:
 		c.tensors(i, kind)
 	case ops.TakesKind(kind, k):
@@ -215,11 +217,32 @@ func (c *call) given(i int, kind byte, optional bool) {
 }
 
 // patch adds a number that is an argument of the program.
-func (c *call) patch(tag int64, id ir.ID) {
+func (c *call) patch(k wire.Kind, id ir.ID) {
 	n, _ := c.w.g.Number(id)
 	c.ok = c.w.isNumber(id) && !n.Type.IsComplex()
-	c.word(tag, 0)
-	c.patches = append(c.patches, int64(len(c.words)-1), c.w.numberRef(id))
+	c.word(tag(k, 0))
+	c.patchWord(k == wire.KConstF, id)
+}
+
+// patchWord adds a word that is a number when the program runs. Its place is given as −1 − place for a float.
+func (c *call) patchWord(float bool, id ir.ID) {
+	c.word(0)
+	at := int64(len(c.words) - 1)
+	if float {
+		at = ^at
+	}
+	c.patches = append(c.patches, at, c.w.numberRef(id))
+}
+
+// numbers adds a list of integers of which some are arguments of the program.
+func (c *call) numbers(i int) {
+	ids := c.w.IDs(i)
+	c.word(tag(wire.KInts, len(ids)))
+	for _, id := range ids {
+		if c.ok = c.ok && c.w.isNumber(id); c.ok {
+			c.patchWord(false, id)
+		}
+	}
 }
 
 func (c *call) tensors(i int, kind byte) {

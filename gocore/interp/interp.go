@@ -46,13 +46,14 @@ const (
 	opAdd
 	opAddmm
 	opPower
+	opNonzero
 	opSame
 	opRange
 	opFree
 )
 
 var opcodes = [...]string{"call", "number", "full", "iota", "random", "transpose", "slice", "dynamic_slice", "broadcast", "reshape", "strided",
-	"update", "dynamic_update", "scatter", "pad", "add", "addmm", "power", "same", "range", "free"}
+	"update", "dynamic_update", "scatter", "pad", "add", "addmm", "power", "nonzero", "same", "range", "free"}
 
 // What torchcpu keeps on its stack.
 const (

@@ -66,7 +66,12 @@ func known() map[string]rule {
 
 		"_scaled_dot_product_flash_attention_for_cpu": attention, "_scaled_dot_product_flash_attention_for_cpu_backward": attention,
 
-		"nll_loss_backward": nllLossBackward, "convolution_backward": convolutionBackward,
+		"nll_loss_backward": nllLossBackward, "nll_loss2d_backward": nllLossBackward, "convolution_backward": convolutionBackward,
+		"max_pool2d_with_indices_backward": poolBackward(2), "max_pool3d_with_indices_backward": poolBackward(3),
+		"native_batch_norm_backward": batchNormBackward, "nonzero_static": nonzero,
+
+		"_unsafe_index.Tensor": as("index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"),
+		"_unsafe_index_put":    as(indexPut), "_index_put_impl": as(indexPut),
 	}
 	for _, name := range []string{"mul", "div", "eq", "ne", "lt", "le", "gt", "ge", "bitwise_and", "bitwise_or", "bitwise_xor"} {
 		r[name+".Scalar"] = as(name + ".Tensor" + binary)
@@ -85,6 +90,7 @@ func known() map[string]rule {
 	r["div.Tensor_mode"] = division("div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor")
 	r["div.Scalar_mode"] = r["div.Tensor_mode"]
 	maps.Copy(r, randomRules)
+	maps.Copy(r, activationRules)
 	for _, name := range untrusted {
 		r[name] = nil
 	}
@@ -92,14 +98,14 @@ func known() map[string]rule {
 }
 
 // untrusted are rows whose kernels take indices, lengths or pivots on trust, or write memory that they were not given.
-var untrusted = []string{"_unsafe_index.Tensor", "_unsafe_index_put", "_index_put_impl", "nll_loss2d_backward", "multi_margin_loss_backward",
-	"multilabel_margin_loss_backward", "max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward",
+var untrusted = []string{"multi_margin_loss_backward",
+	"multilabel_margin_loss_backward",
 	"adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward", "max_unpool2d", "max_unpool3d", "_embedding_bag",
 	"_embedding_bag_forward_only", "_embedding_bag_backward", "_embedding_bag_dense_backward", "_embedding_bag_per_sample_weights_backward",
 	"embedding_renorm", "lu_unpack", "linalg_lu_solve", "ormqr", "linalg_householder_product", "masked_scatter_backward", "value_selecting_reduction_backward",
-	"convolution_overrideable", "convolution_backward_overrideable", "hash_tensor", "histogram.bin_ct", "histogram.bins_tensor", "nonzero_static",
+	"convolution_overrideable", "convolution_backward_overrideable", "hash_tensor", "histogram.bin_ct", "histogram.bins_tensor",
 	"remainder.Scalar_Tensor", "gcd", "lcm", "put", "_grouped_mm", "_scaled_mm", "_int_mm", "linalg_polar", "linalg_matrix_sqrth",
-	"native_batch_norm_backward", "batch_norm_backward", "_batch_norm_with_update_functional", "_batch_norm_no_update"}
+	"batch_norm_backward", "_batch_norm_with_update_functional", "_batch_norm_no_update"}
 
 const toCopy = "_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor"
 
@@ -448,29 +454,90 @@ func attention(w *writer) bool {
 	return w.callAs(row.Name + row.Schema)
 }
 
-// nllLossBackward looks at the targets first, which torch's kernel takes on trust.
-func nllLossBackward(w *writer) bool {
-	self := w.g.Shape(w.ID(1))
-	if self.Rank() == 0 || w.isNumber(w.ID(2)) || w.Kind(5) == wire.KInt {
+// indexPut looks at the indices, as the ops that need not do.
+const indexPut = "index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"
+
+// inRange fails when the program runs, unless the integers of an argument are below a limit, or the ignored one.
+func (w *writer) inRange(i int, limit, ignored int64) bool {
+	if w.isNumber(w.ID(i)) {
 		return false
 	}
-	w.emit(opRange, list(w.valueOf(w.ID(2)), self.Dims[self.Rank()-1], w.Int(5)))
-	return direct(w)
+	w.emit(opRange, list(w.valueOf(w.ID(i)), limit, ignored))
+	return true
+}
+
+// nllLossBackward looks at the targets first, which torch's kernel takes on trust. The classes are dimension 1, or the only one.
+func nllLossBackward(w *writer) bool {
+	self := w.g.Shape(w.ID(1))
+	if self.Rank() == 0 || w.Kind(5) == wire.KInt {
+		return false
+	}
+	return w.inRange(2, self.Dims[min(self.Rank()-1, 1)], w.Int(5)) && direct(w)
+}
+
+// poolBackward looks at the indices first, which torch's kernel takes on trust. The row's shape rule has compared the shapes.
+func poolBackward(spatial int) rule {
+	return func(w *writer) bool {
+		plane := int64(1)
+		for _, n := range w.out(0).Dims[w.out(0).Rank()-spatial:] {
+			plane *= n
+		}
+		row := ops.Of(w.g.At(w.node).Op)
+		return w.inRange(7, plane, -1) && w.callAs(row.Name+row.Schema)
+	}
+}
+
+// nonzero is the places of what is not zero, as many as the graph has room for.
+func nonzero(w *writer) bool {
+	if w.isNumber(w.ID(0)) {
+		return false
+	}
+	w.emit(opNonzero, list(w.result(0), w.valueOf(w.ID(0)), w.out(0).Dims[0], w.IntOr(2, -1), w.out(0).Dims[1]))
+	return true
+}
+
+// batchNormBackward compares the statistics with the channels, which torch's kernel takes on trust.
+func batchNormBackward(w *writer) bool {
+	grad, in := w.g.Shape(w.ID(0)), w.g.Shape(w.ID(1))
+	if grad != in || in.Rank() < 2 || in.Numel() == 0 {
+		return false
+	}
+	perChannel := func(i int) bool {
+		return w.ID(i) != ir.None && !w.isNumber(w.ID(i)) && w.g.Shape(w.ID(i)).Rank() == 1 && w.g.Shape(w.ID(i)).Dims[0] == in.Dims[1]
+	}
+	statistics := 3
+	if w.Bool(7) {
+		statistics = 5
+	}
+	return perChannel(statistics) && perChannel(statistics+1) && (w.ID(2) == ir.None || perChannel(2)) && direct(w)
 }
 
 // convolutionBackward looks at the size of the gradient first, which torch's kernel takes on trust.
 func convolutionBackward(w *writer) bool {
 	grad, in, kernel := w.g.Shape(w.ID(0)), w.g.Shape(w.ID(1)), w.g.Shape(w.ID(2))
-	stride, padding, dilation := w.Ints(4), w.Ints(5), w.Ints(6)
+	stride, padding, dilation, more, groups := w.Ints(4), w.Ints(5), w.Ints(6), w.Ints(8), w.Int(9)
 	spatial := in.Rank() - 2
-	if w.Bool(7) || spatial < 1 || grad.Rank() != in.Rank() || kernel.Rank() != in.Rank() || len(stride) != spatial || len(padding) != spatial ||
-		len(dilation) != spatial || w.Int(9) < 1 || grad.Dims[0] != in.Dims[0] || grad.Dims[1] != kernel.Dims[0] ||
-		in.Dims[1] != kernel.Dims[1]*w.Int(9) {
+	if spatial < 1 || grad.Rank() != in.Rank() || kernel.Rank() != in.Rank() || len(stride) != spatial || len(padding) != spatial ||
+		len(dilation) != spatial || len(more) != spatial || groups < 1 || grad.Dims[0] != in.Dims[0] {
+		return false
+	}
+	channels, inner := kernel.Dims[0], kernel.Dims[1]*groups
+	if w.Bool(7) {
+		channels, inner = inner, channels
+	}
+	if grad.Dims[1] != channels || in.Dims[1] != inner {
 		return false
 	}
 	for d := range spatial {
-		reach := dilation[d]*(kernel.Dims[d+2]-1) + 1
-		if stride[d] < 1 || grad.Dims[d+2] != (in.Dims[d+2]+2*padding[d]-reach)/stride[d]+1 {
+		reach := dilation[d] * (kernel.Dims[d+2] - 1)
+		if stride[d] < 1 {
+			return false
+		}
+		size := (in.Dims[d+2]+2*padding[d]-reach-1)/stride[d] + 1
+		if w.Bool(7) {
+			size = (in.Dims[d+2]-1)*stride[d] - 2*padding[d] + reach + more[d] + 1
+		}
+		if grad.Dims[d+2] != size {
 			return false
 		}
 	}

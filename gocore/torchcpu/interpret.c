@@ -408,6 +408,26 @@ static bool do_addmm(struct machine *m) {
   return did(m, rank == 3 ? torch.aoti_torch_cpu_baddbmm_out(*dst, self, a, b, beta, alpha) : torch.aoti_torch_cpu_addmm_out(*dst, self, a, b, beta, alpha));
 }
 
+/* dst, src, size, fill, rank: the places of what is not zero, in size rows; those that are left over are filled */
+static bool do_nonzero(struct machine *m) {
+  torch_tensor *dst = &m->values[next(m)], src = value(m), found = NULL, place = NULL, part = NULL, one = NULL;
+  int64_t dims[] = {next(m), 0}, count[2];
+  struct torch_number fill = {.type = C10_LONG, .i = next(m)};
+  struct layout l;
+  dims[1] = next(m);
+  bool ok = number(m, &fill, C10_LONG, 0, &one) && empty(m, C10_LONG, 2, dims, dst) && did(m, torch.aoti_torch_copy_(*dst, one, 0)) &&
+            did(m, torch.aoti_torch_cpu_nonzero(src, &found)) && layout_of(m, found, &l);
+  if (ok) {
+    count[0] = l.dims[0] < dims[0] ? l.dims[0] : dims[0], count[1] = dims[1];
+    ok = view(m, found, 2, count, l.strides, 0, &part) && view(m, *dst, 2, count, (int64_t[]){dims[1] > 0 ? dims[1] : 1, 1}, 0, &place);
+  }
+  ok = written(m, ok, &place, part, dst);
+  drop(&part);
+  drop(&found);
+  drop(&one);
+  return ok;
+}
+
 /* dst, a, number: a to a power, of a floating type */
 static bool do_power(struct machine *m) {
   torch_tensor *dst = &m->values[next(m)], a = value(m);
@@ -445,16 +465,21 @@ static bool do_free(struct machine *m) {
   return true;
 }
 
-/* Whether a result has a shape: type, rank, dims… */
-static bool has_shape(struct machine *m, torch_tensor t, int64_t type, int64_t rank, const int64_t *dims) {
+static bool differs(struct machine *m, const char *op, const char *what) {
+  snprintf(m->x->message, sizeof m->x->message, "%s %s", op, what);
+  return false;
+}
+
+/* Whether a result of an op has a shape: type, rank, dims… */
+static bool has_shape(struct machine *m, const char *op, torch_tensor t, int64_t type, int64_t rank, const int64_t *dims) {
   struct layout l;
   bool defined = false;
   int32_t have = 0;
-  if (torch.aoti_torch_is_defined(t, &defined) != 0 || !defined) return refuse(m, "a result is not given");
+  if (torch.aoti_torch_is_defined(t, &defined) != 0 || !defined) return differs(m, op, "gives no result");
   if (!layout_of(m, t, &l) || !did(m, torch.aoti_torch_get_dtype(t, &have))) return false;
-  if (have != type) return refuse(m, "a result has another type than the graph says");
+  if (have != type) return differs(m, op, "gives another type than the graph has");
   if (l.rank != rank || (rank > 0 && memcmp(l.dims, dims, (size_t)rank * sizeof *dims) != 0))
-    return refuse(m, "a result has another shape than the graph says");
+    return differs(m, op, "gives another shape than the graph has");
   return true;
 }
 
@@ -471,7 +496,7 @@ static bool unlist(struct machine *m, torch_tensor *made) {
   return ok;
 }
 
-/* op, whether it returns a list, words: n, words…; patches: n, (place, number)…; operands: n, values…; results: n, (value or −1, type, rank, dims…)… */
+/* op, whether it returns a list, words: n, words…; patches: n, (place, or ~place for a float, number)…; operands: n, values…; results: n, (value or −1, type, rank, dims…)… */
 static bool do_call(struct machine *m) {
   int64_t words[CALL_WORDS];
   torch_tensor held[CALL_OPERANDS], made[TORCH_MOST] = {0};
@@ -483,8 +508,8 @@ static bool do_call(struct machine *m) {
     int64_t at = next(m);
     const struct torch_number *v = ref(m);
     double real = real_of(v);
-    if ((words[at - 1] & TGX_KIND_MASK) == TGX_CONST_F)
-      memcpy(&words[at], &real, sizeof real);
+    if (at < 0)
+      memcpy(&words[~at], &real, sizeof real);
     else
       words[at] = whole_of(v);
   }
@@ -496,7 +521,7 @@ static bool do_call(struct machine *m) {
   for (int64_t i = 0; i < call.out_count; i++) {
     int64_t to = next(m), type = next(m), rank = next(m);
     const int64_t *dims = take(m, rank);
-    if (ok && to >= 0) ok = has_shape(m, made[i], type, rank, dims);
+    if (ok && to >= 0) ok = has_shape(m, call.op->name, made[i], type, rank, dims);
     if (ok && to >= 0)
       m->values[to] = made[i];
     else
@@ -508,7 +533,7 @@ static bool do_call(struct machine *m) {
 /* By opcode; those of package interp. */
 static bool (*const instructions[])(struct machine *) = {
     do_call, do_number, do_full, do_iota,   do_random,  do_transpose,      do_slice,   do_dynamic_slice, do_broadcast, do_reshape, do_strided,
-    do_update, do_dynamic_update, do_scatter, do_pad, do_add, do_addmm, do_power, do_same, do_range, do_free,
+    do_update, do_dynamic_update, do_scatter, do_pad, do_add, do_addmm, do_power, do_nonzero, do_same, do_range, do_free,
 };
 
 /* ---- a program ---- */

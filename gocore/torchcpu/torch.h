@@ -33,6 +33,7 @@ typedef void *torch_tensor; /* an owned at::Tensor */
   X(int32_t, aoti_torch__reinterpret_tensor,                                                                  \
     (torch_tensor, int64_t, const int64_t *, const int64_t *, int64_t, torch_tensor *))                       \
   X(int32_t, aoti_torch_cpu_add_Tensor, (torch_tensor, torch_tensor, double, torch_tensor *))                 \
+  X(int32_t, aoti_torch_cpu_nonzero, (torch_tensor, torch_tensor *))                                          \
   X(int32_t, aoti_torch_cpu_pow_Tensor_Scalar, (torch_tensor, double, torch_tensor *))                        \
   X(int32_t, aoti_torch_cpu_addmm_out, (torch_tensor, torch_tensor, torch_tensor, torch_tensor, double, double))   \
   X(int32_t, aoti_torch_cpu_baddbmm_out, (torch_tensor, torch_tensor, torch_tensor, torch_tensor, double, double)) \
