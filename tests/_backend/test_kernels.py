@@ -263,7 +263,7 @@ def test_lazy_conjugation_is_honoured():
 def test_plain_kernels_do_not_look_for_lazy_bits(kernels, monkeypatch):
     """Only ops that torch leaves to their kernel pay for the question."""
     asked = []
-    monkeypatch.setattr(mixed, "otherwise", lambda *a: asked.append(a))
+    monkeypatch.setattr(mixed, "fall_back", lambda *a: asked.append(a))
     kernels["add.Tensor"](torch.ones(2, device="xla"), 1)
     assert asked == []
 
