@@ -142,6 +142,19 @@ func Function(arguments, nArguments, results, nResults int64) (string, error) {
 	return result(engine.Default.Function(words(arguments, nArguments), words(results, nResults)))
 }
 
+// Define keeps what @main of a StableHLO module computes, as a function for the op call. It returns name, arguments and
+// results, each array as type (c10::ScalarType), dtype and shape.
+func Define(module string) (object string, err error) {
+	return encoded(engine.Default.Define(module))
+}
+
+// RegisterTarget makes the C function (XLA_FFI_Handler) at an address what custom calls to a target run.
+//
+//control:open
+func RegisterTarget(target string, handler int64) error {
+	return failed(engine.Default.RegisterTarget(target, pointer(handler)))
+}
+
 // Export returns what is recorded of some storages, as a function of others, as a StableHLO module.
 func Export(arguments, nArguments, results, nResults int64) (string, error) {
 	return result(engine.Default.Export(words(arguments, nArguments), words(results, nResults)))

@@ -38,3 +38,8 @@ func (p *Plugin) RegisterHandler(target, platform string, handler unsafe.Pointer
 	}
 	return nil
 }
+
+// RegisterHandler is Plugin.RegisterHandler for the client's platform.
+func (c *Client) RegisterHandler(target string, handler unsafe.Pointer) error {
+	return c.plugin.RegisterHandler(target, c.platform, handler)
+}

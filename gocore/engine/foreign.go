@@ -99,9 +99,9 @@ func (rp *replays) Loaded(id int64, timeout time.Duration) (done bool, err error
 
 // description is an array of a signature.
 type description struct {
-	Type  int
-	DType string
-	Shape []int64
+	Type  int     `json:"type"`
+	DType string  `json:"dtype"`
+	Shape []int64 `json:"shape"`
 }
 
 func shapesOf(list []description) ([]*shape.Shape, error) {
@@ -119,6 +119,14 @@ func shapesOf(list []description) ([]*shape.Shape, error) {
 		}
 	}
 	return out, nil
+}
+
+func describe(shapes []*shape.Shape) []description {
+	out := make([]description, len(shapes))
+	for i, s := range shapes {
+		out[i] = description{Type: s.DType.TorchCode(), DType: s.DType.Torch(), Shape: s.Dims}
+	}
+	return out
 }
 
 // same compares what a signature says of arguments or results with what the program says.

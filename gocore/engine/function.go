@@ -2,6 +2,7 @@ package engine
 
 import (
 	"slices"
+	"unsafe"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
@@ -19,6 +20,17 @@ type functions struct {
 	*planner
 	names []string // of ctx.Functions, the latest last; guarded by mu, changes when one is kept
 	most  int      // how many may be kept, if more than idleFunctions; guarded by mu, changes when old ones are dropped
+
+	// Guarded by mu; they change when a function is defined, and when one is dropped.
+	defined map[string]*Defined // by the text
+	texts   map[string]string   // of Define, by name
+}
+
+// Defined is a function that was given as a text: its name, and the arrays that it takes and returns.
+type Defined struct {
+	Name      string        `json:"name"`
+	Arguments []description `json:"arguments"`
+	Results   []description `json:"results"`
 }
 
 // Placeholder makes a storage stand for an argument of a function, a dense array.
@@ -62,6 +74,41 @@ func (fs *functions) Function(args, outs []int64) (string, error) {
 	return f.Name, nil
 }
 
+// Define keeps what @main of a StableHLO module computes, as a function for the op call (see stablehlo.Written). Equal
+// texts are one function. It is kept as one of Function is.
+func (fs *functions) Define(module string) (*Defined, error) {
+	if err := fs.lock(); err != nil {
+		return nil, err
+	}
+	defer fs.mu.Unlock()
+	if d := fs.defined[module]; d != nil {
+		return d, nil
+	}
+	f, err := stablehlo.Written([]byte(module))
+	if err != nil {
+		return nil, errs.Wrap(errs.Value, err, "%v", err)
+	}
+	d := &Defined{Name: f.Name, Arguments: describe(f.Params), Results: describe(f.Results)}
+	fs.keep(f)
+	fs.defined[module], fs.texts[d.Name] = d, module
+	return d, nil
+}
+
+// RegisterTarget makes a C function (XLA_FFI_Handler) what custom calls to a target run, in programs that are compiled
+// from now on. It must stay for the life of the process.
+func (fs *functions) RegisterTarget(target string, handler unsafe.Pointer) error {
+	if target == "" || handler == nil {
+		return errs.New(errs.Value, "a custom call needs the name of a target and a function")
+	}
+	if target == ops.TorchTarget {
+		return errs.New(errs.Value, "the target %q is the package's own", target)
+	}
+	if err := fs.client.PJRT.RegisterHandler(target, handler); err != nil {
+		return errs.Wrap(errs.Runtime, err, "custom call %q: %v", target, err)
+	}
+	return nil
+}
+
 // idleFunctions is how many functions are kept at least.
 const idleFunctions = 256
 
@@ -77,6 +124,8 @@ func (fs *functions) keep(f *stablehlo.Function) {
 			if called[name] {
 				return false
 			}
+			delete(fs.defined, fs.texts[name])
+			delete(fs.texts, name)
 			delete(fs.ctx.Functions, name)
 			return true
 		})
@@ -87,7 +136,8 @@ func (fs *functions) keep(f *stablehlo.Function) {
 	fs.ctx.Functions[f.Name] = f
 }
 
-var opCond, opWhile, opScan = control("cond"), control("while_loop"), control("scan")
+// calling are the ops that call functions.
+var calling = []ir.Op{control("cond"), control("while_loop"), control("scan"), control("call")}
 
 func control(name string) ir.Op {
 	op, ok := ops.Lookup("torch_go_xla::" + name)
@@ -103,7 +153,7 @@ func (fs *functions) called() map[string]bool {
 	for dev := range fs.store.Devices() {
 		g := &fs.store.Trace(int32(dev)).Graph
 		for id := ir.ID(1); int(id) < g.Len(); id++ {
-			if op := g.At(id).Op; op != opCond && op != opWhile && op != opScan {
+			if !slices.Contains(calling, g.At(id).Op) {
 				continue
 			}
 			var a ir.Args

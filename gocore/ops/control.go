@@ -9,8 +9,8 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 )
 
-// controlRows are torch's control flow (torch.cond, while_loop, scan) as ops of torch's namespace
-// torch_go_xla. Branches and bodies are functions, traced before and named in the arguments.
+// controlRows are ops that call functions, which are named in their arguments: torch's control flow (torch.cond,
+// while_loop, scan), whose branches and bodies were traced before, and programs of users.
 var controlRows = []Row{
 	{Name: "torch_go_xla::cond", Schema: "(Tensor pred, Tensor[] operands, str then, str otherwise) -> Tensor[]", Internal: true,
 		Infer: func(c *Ctx) error {
@@ -104,6 +104,16 @@ var controlRows = []Row{
 			return nil
 		},
 		Lower: func(l *Lowering) { l.Return(l.scan(l.Ins(0), l.Ins(1), l.Ins(2), l.imported(3), l.Bool(4))...) }},
+	// program is a function that a user has written in StableHLO; see stablehlo.Written.
+	{Name: "torch_go_xla::call", Schema: "(Tensor[] operands, str program) -> Tensor[]", Internal: true,
+		Infer: func(c *Ctx) error {
+			f, err := c.function(1, c.Ins(0))
+			if err != nil {
+				return err
+			}
+			return c.returnAll(f.Results)
+		},
+		Lower: func(l *Lowering) { l.Return(l.B.Call(l.imported(1), l.Ins(0)...)...) }},
 }
 
 // function is the function that argument i names, for operands of these shapes.
@@ -112,7 +122,7 @@ func (c *Ctx) function(i int, operands []*shape.Shape) (*stablehlo.Function, err
 	if f == nil {
 		return nil, errs.New(errs.Runtime, "there is no traced function %q", c.Text(i))
 	}
-	return f, same("control flow: the operands and the parameters are", operands, f.Params)
+	return f, same("the operands and the function's parameters are", operands, f.Params)
 }
 
 // same is an error that starts with what if two lists of shapes differ.

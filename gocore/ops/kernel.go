@@ -274,7 +274,9 @@ var argWords = map[byte]string{'i': kindsOf(wire.KConst), 'b': kindsOf(wire.KCon
 	'y': kindsOf(wire.KType), 'I': kindsOf(wire.KInts, wire.KConst), 'B': kindsOf(wire.KInts), 'D': kindsOf(wire.KFloats)}
 
 // TakesKind reports that an argument of a letter may be encoded as an argument of a kind, apart from None and tensors.
-func TakesKind(letter byte, k wire.Kind) bool { return strings.IndexByte(argWords[letter], byte(k)) >= 0 }
+func TakesKind(letter byte, k wire.Kind) bool {
+	return strings.IndexByte(argWords[letter], byte(k)) >= 0
+}
 
 func kindsOf(kinds ...wire.Kind) string {
 	b := make([]byte, len(kinds))

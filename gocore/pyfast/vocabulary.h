@@ -2,7 +2,7 @@
 #ifndef TGX_VOCABULARY_H
 #define TGX_VOCABULARY_H
 
-#define TGX_VOCABULARY "31a26372fdfc109e"
+#define TGX_VOCABULARY "3f487990aa41867a"
 
 /* Kind says what an encoded argument is. */
 enum {

@@ -96,6 +96,7 @@ type function struct {
 	resultAt [][]Attr
 	body     []byte
 	returned bool
+	text     []byte // the whole function, if it was written elsewhere; see Written
 }
 
 // NewModule starts a module of this name (any text) whose entry function is @main.
@@ -257,6 +258,9 @@ func (b *Builder) Bytes() ([]byte, error) {
 
 // append prints the function with its signature.
 func (f *function) append(out []byte) []byte {
+	if f.text != nil {
+		return append(out, f.text...)
+	}
 	out = append(out, "  func.func "...)
 	if f.public {
 		out = append(out, "public @"...)

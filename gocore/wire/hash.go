@@ -3,4 +3,4 @@
 package wire
 
 // Hash names the state of the vocabulary.
-const Hash = "31a26372fdfc109e"
+const Hash = "3f487990aa41867a"

@@ -40,6 +40,7 @@ from ._backend.errors import (  # noqa: E402
 from ._compile import compile  # noqa: E402
 from ._launch import launch  # noqa: E402
 from ._lazy import submodules  # noqa: E402
+from .custom_ops import custom_op, register_ffi_target  # noqa: E402
 
 if torch.distributed.is_available():
     from .distributed import xla_backend
@@ -56,6 +57,7 @@ __all__ = [
     "XlaError",
     "__version__",
     "compile",
+    "custom_op",
     "device",
     "device_count",
     "devices",
@@ -64,6 +66,7 @@ __all__ = [
     "live_bytes",
     "manual_seed",
     "real_devices",
+    "register_ffi_target",
     "step",
     "sync",
 ]

@@ -102,6 +102,13 @@ class Control:
         """Return the counters that are not zero."""
         return dict(json.loads(self.call(self._go.bindings_Counters)))
 
+    def define(self, module: str) -> dict[str, Any]:
+        """Keep what @main of a StableHLO module computes, as a function for the op call.
+
+        It returns name, arguments and results, each array as type (c10::ScalarType), dtype and shape.
+        """
+        return dict(json.loads(self.call(self._go.bindings_Define, module)))
+
     def describe(self, handle: int) -> dict[str, Any]:
         """Return the state of a storage: state, bytes, device, writes, and where it has them shape, dims, sharding,
         error.
@@ -304,6 +311,11 @@ class Control:
         results_ = _words(bytes(8 * results))
         self.call(self._go.bindings_Record, graph, *_at(arguments_), *_at(results_))
         return list(results_)
+
+    def register_target(self, target: str, handler: int) -> None:
+        """Make the C function (XLA_FFI_Handler) at an address what custom calls to a target run."""
+        self.open()
+        self.call(self._go.bindings_RegisterTarget, target, handler)
 
     def replay(self, id: int, arguments: Sequence[int], results: int) -> list[int]:
         """Run a captured computation on some storages, and return the handles of its results; ValueError if it does not

@@ -6,7 +6,7 @@ Generated from gocore/wire, gocore/dtype and gocore/errs by `go generate ./gocor
 from __future__ import annotations
 
 # State of the vocabulary; the library must have the same.
-HASH = "31a26372fdfc109e"
+HASH = "3f487990aa41867a"
 
 # Disposition is what becomes of a result.
 NEW = 0

@@ -21,7 +21,7 @@ FLOORS = (
     ("as_torch_xla", "distributed", "doctor", "experimental"),
     ("amp", "core", "debug", "stablehlo", "tiers", "utils", "version"),
     # the package itself, and what its import installs
-    ("", "_XLAC", "_compile", "_info", "_launch", "_seams", "_step"),
+    ("", "_XLAC", "_compile", "_info", "_launch", "_seams", "_step", "custom_ops"),
     ("_dynamo", "backends", "core._collectives", "debug.metrics", "debug.metrics_saver", "runtime"),
     ("distributed._members", "distributed.tensor", "distributed.xla_backend"),
     ("_core",),
