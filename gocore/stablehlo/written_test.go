@@ -66,7 +66,7 @@ func TestWrittenCanBeCut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, ok := hlo.NewCut([]byte(caller(t, f)))
+	c, ok := hlo.Bisect([]byte(caller(t, f)))
 	if !ok {
 		t.Fatal("the module cannot be cut")
 	}

@@ -112,8 +112,9 @@ class Recorder:
 
     def read(self, ports: set[int]) -> None:
         """Keep what has come to some ports since the last call: at most 64 KiB a connection, of 200 of them."""
+        packets = 2000 if self._socket is not None else 0  # so that it ends on a machine with much traffic
         with contextlib.suppress(OSError):
-            while self._socket is not None:
+            for _ in range(packets):
                 packet = self._socket.recv(1 << 16)
                 at = 14 + 4 * (packet[14] & 15)  # behind Ethernet's and IP's headers
                 if packet[23] != socket.IPPROTO_TCP:
