@@ -278,7 +278,7 @@ func (d *Device) explain(err error, doing string, args ...any) error {
 		return err
 	}
 	what := fmt.Sprintf(doing, args...)
-	if pe.Code == pjrt.ResourceExhausted {
+	if kindOf(pe) == errs.OOM {
 		msg := fmt.Sprintf("out of memory on %s while %s: %s", d, what, pe.Msg)
 		if st, serr := d.MemoryStats(); serr == nil {
 			msg += fmt.Sprintf(" (in use %d bytes, peak %d, limit %d)", st.BytesInUse, st.PeakBytesInUse, st.BytesLimit)
@@ -289,10 +289,10 @@ func (d *Device) explain(err error, doing string, args ...any) error {
 }
 
 // kindOf is the kind of a plugin's error. LAPACK's iterations that do not converge are told by torch's text, as a plugin
-// passes nothing else on.
+// passes nothing else on. XLA repeats the text of a failed argument, but not its code.
 func kindOf(pe *pjrt.Error) errs.Kind {
 	switch {
-	case pe.Code == pjrt.ResourceExhausted:
+	case pe.Code == pjrt.ResourceExhausted, strings.Contains(pe.Msg, "Error dispatching computation: out of memory"):
 		return errs.OOM
 	case strings.Contains(pe.Msg, "The algorithm failed to converge"):
 		return errs.LinAlg

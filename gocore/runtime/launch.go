@@ -243,7 +243,8 @@ func (d *Device) Enqueue(l *Launch) {
 }
 
 // Kick runs what is queued: in this thread as long as the head waits for nothing, in the background from
-// where it does. It reports that all of it has been started.
+// where it does. So the caller can be interrupted while it waits for the device. It reports that all of it has
+// been started.
 func (d *Device) Kick() bool {
 	d.mu.Lock()
 	if d.working {
@@ -252,7 +253,7 @@ func (d *Device) Kick() bool {
 	}
 	d.working = true
 	for len(d.queue) > 0 {
-		if l := d.queue[0]; l.Interpret != nil || !l.Program.Prompt() {
+		if !d.prompt(d.queue[0]) {
 			d.mu.Unlock()
 			go d.work()
 			return false
@@ -261,6 +262,22 @@ func (d *Device) Kick() bool {
 	}
 	d.working = false
 	d.mu.Unlock()
+	return true
+}
+
+// prompt reports that a launch starts at once: nothing compiles, and the device has room for one more execution
+// in flight.
+func (d *Device) prompt(l *Launch) bool {
+	if l.Interpret != nil || !l.Program.Prompt() || !d.run.TryLock() {
+		return false
+	}
+	defer d.run.Unlock()
+	for _, ev := range d.ring[d.next] {
+		if ready, err := d.client.EventReady(ev); err != nil || !ready {
+			countUnreported(err) // the wait for it says what has failed
+			return false
+		}
+	}
 	return true
 }
 

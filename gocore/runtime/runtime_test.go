@@ -398,3 +398,26 @@ func TestManyThreads(t *testing.T) {
 	f.want(shared, 3, 4)
 	shared.Release()
 }
+
+// TestKickDoesNotWaitForTheDevice: the caller's thread, which may be interrupted, never waits for an execution.
+func TestKickDoesNotWaitForTheDevice(t *testing.T) {
+	const delay = 200 * time.Millisecond
+	f := open(t, map[string]any{"delay_us": delay.Microseconds()})
+	p := f.double(-1)
+	x := f.array(1, 2)
+	f.want(x, 1, 2)
+	start := time.Now()
+	var outs []*Buffer
+	for range inFlight + 3 {
+		x.Retain()
+		outs = append(outs, f.run(p, []int32{-1}, x))
+	}
+	if took := time.Since(start); took > delay {
+		t.Errorf("%d launches kept their caller for %v; an execution takes %v", len(outs), took, delay)
+	}
+	for _, o := range outs {
+		f.want(o, 2, 4)
+		o.Release()
+	}
+	x.Release()
+}

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
+
+import processes
 import pytest
 
 pytestmark = pytest.mark.xdist_group("processes")
@@ -39,3 +45,22 @@ def test_while_a_bundle_loads(ok) -> None:
 def test_threads_that_compile_partitioned_programs(ok) -> None:
     """Nothing is recorded while a program compiles whose results' shardings are not known."""
     assert ok("interrupt/threads.py", **SPMD).strip() == "[]"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("call", ["sync", "compile"])
+def test_while_the_device_is_busy(call: str) -> None:
+    """An interrupt does not wait for a step that runs, and a second one ends the process, whatever is on its way."""
+    program = [sys.executable, processes.PROGRAMS / "interrupt" / "running.py", call]
+    p = subprocess.Popen(program, env=processes.environment(), stdout=subprocess.PIPE, text=True)
+    assert p.stdout is not None
+    step = float(p.stdout.readline())
+    time.sleep(0.3 * step)
+    sent = time.monotonic()
+    p.send_signal(signal.SIGINT)
+    seen = float(p.stdout.readline())
+    assert seen - sent < 0.5 * step
+    time.sleep(0.2)
+    assert p.poll() is None, "nothing was on its way"
+    p.send_signal(signal.SIGINT)
+    assert p.wait(max(2.0, step)) in (128 + signal.SIGINT, -signal.SIGINT)

@@ -191,3 +191,10 @@ def test_names_that_cannot_be_saved(bundle: Path, tmp_path: Path) -> None:
     module.weights["../x"] = copy.copy(module.weights["0.bias"])
     with pytest.raises(ValueError, match="not the name of a file"):
         module.save(tmp_path / "other")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["results", "between"])
+def test_a_program_that_fails_as_it_runs(ok, what: str) -> None:
+    """The call raises, and the device goes on."""
+    assert ok("bundle/fails.py", what).split() == ["good"]
