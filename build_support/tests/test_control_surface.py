@@ -4,11 +4,14 @@ import json
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from build_support import BUILD, surface
 from build_support.toolchain import BuildError, toolchain
+
+PROGRAM = Path(__file__).with_name("programs") / "surface.py"
 
 GOOD = """
 // Package trial has one function of each form that the control surface may use.
@@ -73,51 +76,6 @@ func PanicError() error {
 func Index(n int64) int64 { return []int64{1, 2}[n] }
 """
 
-SCRIPT = """
-import json, sys, threading
-
-sys.path.insert(0, sys.argv[1])
-from surface_under_test import _goxla as raw, go, trial
-
-def outcome(f, *args):
-    try:
-        return f(*args)
-    except Exception as e:
-        return [type(e).__name__, str(e).split("\\n")[0]]
-
-out = {
-    "version": trial.Version(),
-    "add": [trial.Add(2**62, -1), trial.Add(-2, -3)],
-    "not": trial.Not(True),
-    "half": trial.Half(-3.0),
-    "join": [trial.Join("é", "b"), outcome(trial.Join, "a", "")],
-    "check": [trial.Check(1), outcome(trial.Check, -1)],
-    "reverse": [list(bytes(trial.Reverse(go.Slice_byte.from_bytes(b)))) for b in (b"abc", b"")],
-    "void": [trial.Void(1), outcome(trial.Void, -1), trial.Nothing()],
-    "panics": [outcome(trial.PanicInt), outcome(trial.PanicString), outcome(trial.PanicError), outcome(trial.Index, 7)],
-    "types": [outcome(raw.trial_Add, "a", 1)[0], outcome(raw.trial_Add, 2**64, 1)[0]],
-    "handles": [outcome(raw.Slice_int64_elem, 12345, 0)[0], outcome(trial.Reverse, go.Slice_int64([1]))[0]],
-}
-# A lost GIL would stop or kill these threads.
-def work():
-    for _ in range(200):
-        outcome(trial.PanicString), outcome(trial.Check, -1), trial.Add(1, 2), outcome(trial.Void, -1)
-threads = [threading.Thread(target=work) for _ in range(4)]
-[t.start() for t in threads]
-[t.join() for t in threads]
-
-def resident():
-    return int(open("/proc/self/statm").read().split()[1]) * 4096
-def many():
-    for _ in range(200000):
-        trial.Check(1)
-many()
-before = resident()
-many()
-out["growth"] = resident() - before
-print(json.dumps(out))
-"""
-
 
 @pytest.fixture
 def trial(request):
@@ -140,7 +98,7 @@ def test_values_errors_and_panics(trial, tmp_path):
     (home / "__init__.py").touch()
     for file in files:
         shutil.copy(file, home)
-    done = subprocess.run([sys.executable, "-c", SCRIPT, tmp_path], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, PROGRAM, tmp_path], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     out = json.loads(done.stdout)
     assert out.pop("growth") < 1 << 20, "a function that returns only an error leaks"

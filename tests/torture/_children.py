@@ -20,18 +20,8 @@ from typing import Any, TextIO
 
 from . import ROOT, Counts
 
+PROGRAMS = Path(__file__).with_name("programs")
 START = 120.0  # seconds that a child may take to open the device
-
-FORKS = """
-import os, sys, torch, numpy
-for line in sys.stdin:
-    pid = os.fork()
-    if not pid:
-        from tests.torture._children import child
-        child(line)
-    print(pid, flush=True)
-    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
-"""
 
 
 class Journal:
@@ -79,7 +69,7 @@ class Children:
         env = {**os.environ, **(environment or {})}
         env["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [env.get("PYTHONPATH")])])
         self._forks = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", FORKS],
+            [sys.executable, "-W", "ignore", str(PROGRAMS / "children.py")],
             **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1, "env": env},
         )
 

@@ -81,26 +81,6 @@ ENDS = {
 DEVICES = ({}, {}, {"CPU_NUM_DEVICES": "2"}, {"CPU_NUM_DEVICES": "2", "XLA_USE_SPMD": "1"})
 
 
-# The child leaves the loop, and ends as any program does.
-FORKS = """
-import json, os, sys, torch, numpy
-for line in sys.stdin:
-    pid = os.fork()
-    if not pid:
-        break
-    print(pid, flush=True)
-    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
-else:
-    sys.exit()
-text, env, log = json.loads(line)
-os.environ.update(env)
-out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-for fd, to in ((os.open(os.devnull, os.O_RDONLY), 0), (out, 1), (out, 2)):
-    os.dup2(fd, to)
-exec(compile(text, "<program>", "exec"))
-"""
-
-
 @dataclass
 class Program:
     """A program, and what is asked of its end."""
@@ -136,7 +116,7 @@ class Forks:
     def __init__(self, log: Path) -> None:
         self._log = log
         self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", FORKS],
+            [sys.executable, "-W", "ignore", str(Path(__file__).with_name("programs") / "ends.py")],
             **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1},
         )
 

@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 
-from tests.torture import UNBOUNDED, Counts, main
+from tests.torture import ROOT, UNBOUNDED, Counts, main
 from tests.torture._faults import FAIL, FAIL_FROM, INTERRUPT, KILL, SIGNAL, Faults, environment, unflushed
 
 LARGE = 1 << 20  # elements of the largest tensor: two buffers
@@ -190,7 +190,9 @@ class Torture:
     def _kill(self, kind: Kind, fault: str, k: int, version: int) -> tuple[bool, BaseException | None]:
         if self._children is None:
             self._children = subprocess.Popen(
-                [sys.executable, "-c", CHILDREN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+                [sys.executable, Path(__file__).with_name("programs") / "savers.py"],
+                **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
             )
         assert self._children.stdin is not None and self._children.stdout is not None
         print(kind.name, self._folder_of(kind), k, version, sep="\t", file=self._children.stdin)
@@ -207,18 +209,6 @@ class Torture:
         folder = self._folder / kind.name
         folder.mkdir(exist_ok=True)
         return folder
-
-
-# Torch is imported once; the device is opened in each child, as it does not survive a fork.
-CHILDREN = """
-import os, sys, torch, torch.distributed.checkpoint, torch.distributed.tensor
-for line in sys.stdin:
-    if not os.fork():
-        from tests.torture.saves import killed
-        killed(*line.rstrip("\\n").split("\\t"))
-    _, status = os.wait()
-    print(status, flush=True)
-"""
 
 
 def killed(name: str, folder: str, k: str, version: str) -> None:

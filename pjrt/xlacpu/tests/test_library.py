@@ -1,5 +1,6 @@
 """The library as a file: what it exports, what it needs, what it refuses."""
 
+import pathlib
 import re
 import shutil
 import subprocess
@@ -7,6 +8,7 @@ import sys
 
 import pytest
 
+PROGRAMS = pathlib.Path(__file__).with_name("programs")
 XLA_LIBRARIES = ("libpjrt_xla_cpu_cc.so", "libpjrt_xla_cpu_framework.so")
 FRAMEWORK = XLA_LIBRARIES[1]
 IMPLEMENTATION = "libpjrt_xla_cpu_impl.so"  # the plugin itself; the other one opens it
@@ -44,9 +46,9 @@ def test_needs_no_newer_system_than_the_wheel_says(plugin, name):
     assert not [(v, n) for v, n in found if tuple(map(int, n.split("."))) > newest[v]]
 
 
-def run_python(code, *arguments, env):
+def run_python(program, *arguments, env):
     return subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
+        [sys.executable, PROGRAMS / program, *map(str, arguments)],
         capture_output=True,
         text=True,
         env=env,
@@ -57,27 +59,16 @@ def run_python(code, *arguments, env):
 def test_without_its_libraries_there_is_no_table_and_a_message(plugin, clean_environment, tmp_path):
     apart = [shutil.copy(plugin, tmp_path)]
     for missing in (IMPLEMENTATION, "libpjrt_xla_cpu_cc.so"):
-        done = run_python(
-            "import ctypes, sys\nprint(ctypes.CDLL(sys.argv[1]).GetPjrtApi())", *apart, env=clean_environment
-        )
+        done = run_python("table.py", *apart, env=clean_environment)
         assert (done.returncode, done.stdout) == (0, "0\n")
         assert done.stderr.startswith("cannot load XLA:CPU: ") and missing in done.stderr
-        done = run_python(VET, *apart, env=clean_environment)
+        done = run_python("vet.py", *apart, env=clean_environment)
         assert done.stdout.startswith("9 cannot load XLA:CPU: ") and missing in done.stdout
         shutil.copy(plugin.with_name(IMPLEMENTATION), tmp_path)
 
 
-# Loads the plugin and prints what vetting says.
-VET = """
-import ctypes, os, sys
-text = ctypes.create_string_buffer(1000)
-code = ctypes.CDLL(sys.argv[1]).XlaCpuPlugin_Vet(None, text, 1000)
-print(code, text.value.decode())
-"""
-
-
 def test_accepts_the_libraries_it_is_built_with(plugin, clean_environment):
-    done = run_python(VET, plugin, env=clean_environment)
+    done = run_python("vet.py", plugin, env=clean_environment)
     assert done.stdout == "0 \n", done.stderr
 
 
@@ -97,7 +88,7 @@ def beside_other(plugin, tmp_path):
 def test_refuses_a_library_that_differs(plugin, beside_other, clean_environment, tmp_path):
     """A framework library with one more byte: the same code under another size."""
     data = plugin.with_name(FRAMEWORK).read_bytes() + b"\0"
-    done = run_python(VET, beside_other(data), env=clean_environment)
+    done = run_python("vet.py", beside_other(data), env=clean_environment)
     assert done.stdout.startswith("9 "), done.stdout + done.stderr
     assert FRAMEWORK in done.stdout and "tensorflow-cpu 2.21.0" in done.stdout
     assert str(tmp_path) in done.stdout
@@ -109,7 +100,7 @@ def test_refuses_other_code_of_the_same_size(plugin, beside_other, clean_environ
     place = slice(0x28, 0x30)  # where the table of sections lies
     assert any(data[place])
     data[place] = bytes(8)
-    done = run_python(VET, beside_other(data), env=clean_environment)
+    done = run_python("vet.py", beside_other(data), env=clean_environment)
     assert done.stdout.startswith("9 "), done.stdout + done.stderr
     assert "fingerprint" in done.stdout and str(tmp_path / FRAMEWORK) in done.stdout
 
@@ -120,18 +111,8 @@ def test_a_symbol_that_all_libraries_see_is_not_taken_for_xlas(plugin, clean_env
     source = tmp_path / "other.c"
     source.write_text('const char *TF_Version(void) { return "2.20.0"; }')
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", other, source], check=True)
-    done = run_python(VET, plugin, env=dict(clean_environment, LD_PRELOAD=str(other)))
+    done = run_python("vet.py", plugin, env=dict(clean_environment, LD_PRELOAD=str(other)))
     assert done.stdout == "0 \n", done.stderr
-
-
-TENSORFLOW = """
-import tensorflow as tf
-def compute():
-    import numpy as np
-    net = tf.keras.Sequential([tf.keras.layers.Input((4,)), tf.keras.layers.Dense(3)])
-    return float(tf.function(lambda x: tf.reduce_sum(net(x) * 0 + x[:, :3]), jit_compile=True)(np.ones((2, 4), "f")))
-print(compute())
-"""
 
 
 @pytest.mark.slow
@@ -139,12 +120,7 @@ print(compute())
 def test_lives_beside_tensorflow(plugin, clean_environment, first):
     """TensorFlow compiles with its own XLA, the plugin with its own, whichever comes first."""
     pytest.importorskip("tensorflow", reason="tensorflow is not installed")
-    code = VET + TENSORFLOW if first == "plugin" else TENSORFLOW + VET + "print(compute())\n"
-    code += (
-        "names = {line.split()[-1] for line in open('/proc/self/maps') if '_cc.so' in line}\n"
-        "print(sorted(os.path.basename(name) for name in names))\n"
-    )
-    done = run_python(code, plugin, env=clean_environment)
+    done = run_python("beside_tensorflow.py", plugin, first, env=clean_environment)
     assert done.returncode == 0, done.stderr
     *out, names = done.stdout.splitlines()
     assert out == (["0 ", "6.0"] if first == "plugin" else ["6.0", "0 ", "6.0"])
@@ -154,13 +130,5 @@ def test_lives_beside_tensorflow(plugin, clean_environment, first):
 @pytest.mark.slow
 def test_lives_beside_torch(plugin, clean_environment):
     pytest.importorskip("torch", reason="torch is not installed")
-    code = VET + (
-        "import torch\n"
-        "x = torch.ones(64, 64)\n"
-        "print(float((x @ x).sum()))\n"
-        "pid = os.fork()\n"
-        "if pid == 0: os._exit(0 if float((x + 1).sum()) == 8192 else 1)\n"
-        "print(os.waitpid(pid, 0)[1])\n"
-    )
-    done = run_python(code, plugin, env=clean_environment)
+    done = run_python("beside_torch.py", plugin, env=clean_environment)
     assert done.stdout.splitlines() == ["0 ", "262144.0", "0"], done.stderr

@@ -36,14 +36,10 @@ def original(tmp_path):
 def test_copies_have_names_and_state_of_their_own(original, tmp_path):
     for old, new in NAMES.items():
         private_copy(original / old, tmp_path / new, NAMES)
-    code = (
-        "import ctypes, sys\n"
-        "libraries = [ctypes.CDLL(path) for path in sys.argv[1:]]\n"
-        "print([library.outer() for library in (*libraries, *libraries, libraries[0])])\n"
-        "print(sum('libmine' in line or 'libinner' in line for line in open('/proc/self/maps')) > 0)\n"
-    )
     paths = [original / "libouter.so.1", tmp_path / "libmine_o.so"]
-    done = subprocess.run([sys.executable, "-c", code, *paths], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, HERE / "programs" / "copies.py", *paths], capture_output=True, text=True, check=True
+    )
     assert done.stdout.splitlines() == ["[11, 11, 22, 22, 33]", "True"]
     (copy, shown) = (
         subprocess.run(["readelf", *options, tmp_path / "libmine_o.so"], capture_output=True, text=True, check=True)
