@@ -59,3 +59,31 @@ def test_a_failed_storage_can_be_written_again() -> None:
         x.item()
     x.fill_(3)
     assert x.item() == 3
+
+
+def test_a_matrix_without_eigenvalues_leaves_the_others() -> None:
+    """torch on the CPU raises at the call. Here reading the values does; what does not depend on them is computed."""
+    nans = torch.full((3, 3), torch.nan, device="xla")
+    x = torch.ones(3, device="xla")
+    before = x + 1
+    bad = torch.linalg.eigvals(nans)
+    after = before * 2
+    x.add_(1)
+    mixed = bad.real.sum() + x
+    torch_go_xla.sync()
+    assert before.tolist() == [2, 2, 2] and after.tolist() == [4, 4, 4] and x.tolist() == [2, 2, 2]
+    for value in (bad, mixed):
+        with pytest.raises(RuntimeError, match="should not contain infs or NaNs"):
+            value.cpu()
+
+
+@pytest.mark.parametrize("values", [torch.linalg.svdvals, torch.linalg.eigvalsh])
+def test_a_matrix_of_nans_has_values_of_nans(values) -> None:
+    """torch on the CPU raises LinAlgError; here the matrices of a batch are independent."""
+    batch = torch.eye(3).repeat(3, 1, 1)
+    batch[1] = torch.nan
+    out = values(batch.to("xla")).cpu()
+    assert out[0].tolist() == out[2].tolist() == [1, 1, 1]
+    assert out[1].isnan().all()
+    with pytest.raises(torch.linalg.LinAlgError, match="Batch element 1"):
+        values(batch)
