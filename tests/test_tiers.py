@@ -266,6 +266,32 @@ def test_a_graph_is_compiled_when_that_pays():
     torch.testing.assert_close(y.cpu(), step(x.cpu()))
 
 
+def test_two_processes_decide_alike(ok):
+    """Which step is compiled depends on the graphs only, so that the bits are equal."""
+    first, second = (ok("tiers/training.py", XLA_TIER="auto") for _ in range(2))
+    assert first == second
+    tiers = first.split()[:-1]
+    assert tiers[:4] == ["ops"] * 4 and tiers.count("compile") == 2, "both batch sizes are compiled, later"
+
+
+def test_a_program_on_disk_runs_at_once(ok, tmp_path):
+    kept = {"XLA_PERSISTENT_CACHE_PATH": str(tmp_path / "cache")}
+    compiled = ok("tiers/training.py", XLA_TIER="compile", **kept).split()
+    again = ok("tiers/training.py", XLA_TIER="auto", **kept).split()
+    assert "ops" not in again and "compile" not in again and again[-1] == compiled[-1]
+
+
+def test_a_graph_that_fails_op_by_op_is_not_tried_again():
+    with set_tier("eager"):
+        table = torch.arange(6.0, device="xla").view(3, 2)
+        at = torch.tensor([1, 9], device="xla")
+        torch_go_xla.sync()
+        for k in range(3):
+            with Counted() as ran:
+                F.embedding(at, table * 1.25).cpu()
+            assert (ran.interpreted, ran.failed, ran.compiled) == (0, 1, int(not k))
+
+
 def test_the_background_compiles_beside():
     with set_tier("background"):
         x = floats(7, 11).to("xla")

@@ -90,6 +90,12 @@ func (d *Disk) path(key string) string {
 	return filepath.Join(d.dir, Key(d.stamp[:], []byte(key))+".bin")
 }
 
+// Has reports that there is a file for a key. What is in it, Get says.
+func (d *Disk) Has(key string) bool {
+	info, err := os.Lstat(d.path(key))
+	return err == nil && info.Mode().IsRegular()
+}
+
 // Get reads a value. A key that is not there is an fs.ErrNotExist; a file that is damaged, or of another stamp
 // under this one's name, is ErrCorrupt, and is removed so that it is written again.
 func (d *Disk) Get(key string) ([]byte, error) {

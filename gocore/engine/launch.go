@@ -9,6 +9,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
 	"github.com/torch-go-xla/torch-go-xla/gocore/config"
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
+	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/profile"
 	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
@@ -24,13 +25,15 @@ func (pl *planner) launch(d *runtime.Device, t *alias.Trace, p *program) *runtim
 		l.Args[i] = t.Leaves[place].Buf.(*runtime.Buffer)
 		t.Leaves[place].Buf = nil
 	}
-	if len(p.packs) > 0 {
+	if opByOp := p.runsOpByOp(); opByOp || len(p.packs) > 0 {
 		numbers := pl.numbers(&t.Graph)
 		for _, dt := range p.packs {
 			l.Packs = append(l.Packs, pack(numbers, dt))
 		}
+		if opByOp {
+			l.Interpret = &interpretation{p, slices.Clone(numbers)}
+		}
 	}
-	l.Interpret = pl.interpret(p, &t.Graph)
 	l.NewOuts(d, p.results, p.shardings)
 	for i, r := range pl.plan.Roots {
 		l.Outs[i].Origin = origin(&t.Graph, r.ID)
@@ -144,20 +147,26 @@ func (pl *planner) idle(d *runtime.Device) bool {
 	return !pl.syncWaits && len(pl.checks) == 0 && t.Graph.Len() <= 1 && t.Idle() && len(pl.zeros[d.Index]) == 0
 }
 
-// interpret is the interpretation of a launch of the plan that is about to be made; nil if its program runs.
-func (pl *planner) interpret(p *program, g *ir.Graph) runtime.Interpretation {
+// runsOpByOp decides how the launch that is about to be made of the program runs, and counts it. The caller holds mu.
+func (p *program) runsOpByOp() bool {
 	if p.ops == nil {
-		return nil
+		return false
 	}
 	p.ops.seen++
-	switch t := mode(); {
-	case t == compileTier, t == autoTier && p.ops.cost.pays(p.ops.seen), t == backgroundTier && p.compiled.Load():
-		return nil
+	t := mode()
+	if p.ops.seen == 1 && (t == autoTier || t == backgroundTier) {
+		p.ops.kept = p.disk != nil && p.disk.Has(p.diskKey())
+	}
+	switch {
+	case t == eagerTier:
+		return true
+	case t == compileTier, p.ops.kept, t == autoTier && p.ops.cost.pays(p.ops.seen), t == backgroundTier && p.compiled.Load():
+		return false
 	case t == backgroundTier && p.ops.seen == 1:
 		p.retain()
 		go p.compileBehind()
 	}
-	return &interpretation{p, slices.Clone(pl.numbers(g))}
+	return true
 }
 
 // compileBehind compiles the program and gives up the caller's reference. What fails, running the program says.
@@ -173,10 +182,19 @@ type interpretation struct {
 	numbers []ir.Number
 }
 
-// Run implements runtime.Interpretation.
+// errFailedBefore is that of a graph which has failed to run op by op: its program is there.
+var errFailedBefore = errs.New(errs.Xla, "the graph failed to run op by op before")
+
+// Run implements runtime.Interpretation. Launches run in order, so that what is known of the ones before does not depend
+// on the time.
 func (i *interpretation) Run(args []unsafe.Pointer) (runtime.Interpreted, error) {
-	r, err := i.program.ops.steps.Run(args, i.numbers)
+	ops := i.program.ops
+	if ops.failed.Load() {
+		return nil, errFailedBefore
+	}
+	r, err := ops.steps.Run(args, i.numbers)
 	if err != nil {
+		ops.failed.Store(true)
 		if config.Number("PT_XLA_DEBUG_LEVEL") >= 1 {
 			warn("a graph that was run op by op is compiled: %v", err)
 		}

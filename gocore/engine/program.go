@@ -104,7 +104,7 @@ func (p *program) compile() {
 	}()
 	var key string
 	if p.disk != nil {
-		key = cache.Key(p.module, fmt.Append(nil, p.dev.IDs(), p.open, p.assignment()))
+		key = p.diskKey()
 		if p.exe = p.load(key); p.exe != nil {
 			p.weigh()
 			return
@@ -123,6 +123,11 @@ func (p *program) compile() {
 	if p.disk != nil {
 		p.store(key)
 	}
+}
+
+// diskKey names the compiled program in the disk cache.
+func (p *program) diskKey() string {
+	return cache.Key(p.module, fmt.Append(nil, p.dev.IDs(), p.open, p.assignment()))
 }
 
 // forget takes the program out of the cache, so that the next sync tries again.

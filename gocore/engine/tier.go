@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/config"
 	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
@@ -32,9 +33,11 @@ func mode() tier { return tier(max(0, slices.Index(tiers, config.String("XLA_TIE
 
 // interpretable is how a graph runs op by op, and what is known of that.
 type interpretable struct {
-	steps *torchcpu.Program
-	cost  cost
-	seen  int64 // how many launches of it have been planned; Engine.mu guards it
+	steps  *torchcpu.Program
+	cost   cost
+	seen   int64       // how many launches of it have been planned; Engine.mu guards it
+	kept   bool        // its compiled program is in the disk cache; Engine.mu guards it
+	failed atomic.Bool // a launch of it failed so; the launches set and read it
 }
 
 // tierOf says how often a graph that runs op by op was seen, for people.
@@ -45,6 +48,9 @@ func tierOf(ops *interpretable) string {
 	times := "times"
 	if ops.seen == 1 {
 		times = "time"
+	}
+	if ops.kept {
+		return "" // it was compiled by an earlier process
 	}
 	return fmt.Sprintf("op by op: seen %d %s, a compilation is worth it from %d", ops.seen, times, ops.cost.worth())
 }

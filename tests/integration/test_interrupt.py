@@ -38,6 +38,10 @@ def test_while_a_program_compiles(ok) -> None:
     assert ok("interrupt/interrupted.py", CALLS["item"]).split() == ["interrupted", "64.0", "good"]
 
 
+def test_while_a_graph_runs_op_by_op(ok) -> None:
+    assert ok("interrupt/op_by_op.py").split() == ["interrupted", "512.0", "True", "None"]
+
+
 def test_while_a_bundle_loads(ok) -> None:
     assert ok("interrupt/bundle.py").split() == ["good"]
 
