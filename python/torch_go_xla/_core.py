@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import importlib.machinery
 import importlib.util
 import json
@@ -15,6 +16,7 @@ import os
 import signal
 import sys
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -68,6 +70,13 @@ def translate(error: RuntimeError) -> BaseException:
     return error
 
 
+class _End(weakref.ref[Any]):
+    """A reference to an object, and what to do when that is gone."""
+
+    __slots__ = ("release",)
+    release: Callable[[], Any]
+
+
 class NativeCore(Control):
     """The process's core."""
 
@@ -81,6 +90,8 @@ class NativeCore(Control):
         self._lock = threading.Lock()
         self._lent: dict[object, Any] = {}  # what `borrow` keeps, by number, or by a key until it has one
         self._returned: deque[int] = deque()  # numbers of arrays that are read no longer
+        self._ends: dict[int, _End] = {}  # the references that `when_gone` keeps, by their addresses
+        self._gone: deque[_End] = deque()  # those whose objects are gone
 
     def call(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function of the library; errors get their Python class.
@@ -154,8 +165,35 @@ class NativeCore(Control):
         del self._lent[key]
         self._take_back()
 
+    def when_gone(self, owner: Any, release: Callable[..., Any], *args: Any) -> None:
+        """Call a function some time after an object is gone, by the next sync at the latest.
+
+        A finalizer in Python may be where the handler of a signal runs, and Python drops what that raises. So the
+        object's end runs no Python.
+        """
+        end = _End(owner, self._gone.append)
+        end.release = functools.partial(release, *args)
+        self._ends[id(end)] = end
+        self.release_gone()
+
+    def release_gone(self) -> None:
+        """Release what belongs to objects that are gone."""
+        while self._gone:
+            try:
+                end = self._gone.popleft()
+            except IndexError:  # another thread took it
+                break
+            del self._ends[id(end)]
+            end.release()
+
+    def live_bytes(self) -> int:
+        """Return the bytes of the live buffers."""
+        self.release_gone()
+        return super().live_bytes()
+
     def _take_back(self) -> None:
         """Release what was borrowed and is read no longer."""
+        self.release_gone()
         if not self._lent:
             return
         self._returned.extend(self.returned())

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import collections
+import ctypes
+import functools
+import operator
 import signal
 import subprocess
 import sys
@@ -9,6 +13,7 @@ import time
 
 import processes
 import pytest
+import torch
 
 pytestmark = pytest.mark.xdist_group("processes")
 
@@ -68,3 +73,23 @@ def test_while_the_device_is_busy(call: str) -> None:
     assert p.poll() is None, "nothing was on its way"
     p.send_signal(signal.SIGINT)
     assert p.wait(max(2.0, step)) in (128 + signal.SIGINT, -signal.SIGINT)
+
+
+def exported() -> object:
+    return torch.from_dlpack(torch.ones(3, device="xla") + 1)
+
+
+@pytest.mark.parametrize("made", [exported, lambda: torch.Generator("xla")], ids=["memory", "generator"])
+def test_as_an_object_ends(made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt that comes as an object ends is raised: Python would drop it in a finalizer."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    dropped = []
+    monkeypatch.setattr(sys, "unraisablehook", dropped.append)
+    held = [made()]
+    steps = (functools.partial(ctypes.CDLL(None)["raise"], signal.SIGINT), held.clear)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            collections.deque(map(operator.call, steps), 0)  # no Python runs between the signal and the end
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert not held and not dropped

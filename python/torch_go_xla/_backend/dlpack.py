@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import weakref
 from typing import Any
 
 import torch
@@ -34,7 +33,7 @@ def shared(tensor: torch.Tensor) -> torch.Tensor:
         core.drop_snapshot(held)
         raise
     memory = (ctypes.c_char * storage.nbytes()).from_address(address)
-    weakref.finalize(memory, core.drop_snapshot, held).atexit = False
+    core.when_gone(memory, core.drop_snapshot, held)
     host = torch.frombuffer(memory, dtype=torch.uint8) if address else torch.empty(0, dtype=torch.uint8)
     flat = torch.empty(0, dtype=plain.dtype)
     return flat.set_(host.untyped_storage(), plain.storage_offset(), plain.size(), plain.stride())

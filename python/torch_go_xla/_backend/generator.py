@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import weakref
 from typing import Any, SupportsInt
 
 import torch
@@ -14,7 +13,8 @@ NUMBERS: dict[int, int] = {}  # address of torch's generator -> number of the co
 
 
 def _drop(address: int, number: int) -> None:
-    del NUMBERS[address]
+    if NUMBERS.get(address) == number:  # not of a later generator at the same address
+        del NUMBERS[address]
     native().drop_generator(number)
 
 
@@ -34,7 +34,7 @@ class Generator(torch.Generator):
         self._number, self._device = number, torch.device("xla", index)
         address = self._cdata  # type: ignore[attr-defined]
         NUMBERS[address] = number
-        weakref.finalize(self, _drop, address, number).atexit = False
+        native().when_gone(self, _drop, address, number)
         return self.manual_seed(self.initial_seed())
 
     @property

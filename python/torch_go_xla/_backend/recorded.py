@@ -89,10 +89,8 @@ class _Capture:
         self._outputs: list[Any] = []
         self._bases: list[_Output] = []
         self._tree: Any = None
-
-    def __del__(self) -> None:
-        if self.id:
-            native().drop_replay(self.id)
+        if id:
+            native().when_gone(self, native().drop_replay, id)
 
     def prepare(self, device: int, arguments: tuple[int, ...], outputs: list[Any], tree: Any, sync: Any) -> None:
         """Make its call, see _goxlafast.replay.
