@@ -20,6 +20,7 @@ ELSEWHERE = {
     "hacking.md": "HACKING.md",
     "changelog.md": "CHANGELOG.md",
     "security.md": "SECURITY.md",
+    "contributing.md": "CONTRIBUTING.md",
     "pjrt-xla-cpu.md": "pjrt/xlacpu/README.md",
     "tutorials/quickstart.md": "examples/quickstart.ipynb",
 }

@@ -28,6 +28,7 @@ import torch_go_xla_runtime as runtime
 
 from . import _absent
 from ._backend.core import native, scalar_type
+from ._core import translate
 
 __all__ = [
     "StableHLOExportOptions",
@@ -150,7 +151,10 @@ class StableHLOGraphModule:
         if self._program is None:
             device = fast.current_device()
             native().device_count()  # opens the device
-            self._program = runtime.Program(self.text, self._signature, device)
+            try:
+                self._program = runtime.Program(self.text, self._signature, device)
+            except RuntimeError as error:
+                raise translate(error) from None
             self._there = {name: w.to("xla") for name, w in self.weights.items()}
         leaves: list[Any] = []
         runtime.flatten(meta["in_structure"], [tuple(args), dict(kwargs or {})], leaves)
