@@ -58,7 +58,7 @@ def overload(key: str) -> Any:
 @functools.cache
 def schema_of(op: Any) -> schemas.Schema:
     """Return the schema of an operator."""
-    return schemas.parse(str(op._schema))
+    return schemas.read(op._schema)
 
 
 # ---- functional form and copy ----

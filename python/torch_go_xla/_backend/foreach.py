@@ -13,7 +13,7 @@ from typing import Any
 
 from .._vocabulary import NEW, WRITE
 from .plan import Plan, params
-from .schema import Arg, Schema, default_value, type_code
+from .schema import REQUIRED, Arg, Schema, type_code
 
 # Rows for an op, in order of preference. A constant in a dict is an argument that the op does not give.
 _ROWS: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
@@ -55,14 +55,14 @@ def _assign(op: Schema, row: Schema, constants: Mapping[str, Any]) -> list[tuple
         if p < 0 and order and _fits(_element(op.args[order[0]]), a.type):
             p = order.pop(0)
         if p < 0:
-            if a.default is None:
+            if a.default is REQUIRED:
                 return None
-            result.append((-1, type_code(a.type), False, default_value(a)))
+            result.append((-1, type_code(a.type), False, a.default))
             continue
         given = op.args[p]
         if not _fits(_element(given), a.type):
             return None
-        value = default_value(given) if given.default is not None else None
+        value = None if given.default is REQUIRED else given.default
         result.append((p, type_code(a.type), given.type.endswith("[]"), value))
     return result if not order else None
 
@@ -78,7 +78,7 @@ def _candidates(
     # A row that takes a number as such is better than one that takes it in a Tensor place.
     same = [rows[name] for name in overloads.get(base, ())]
     numbers = {"Scalar", "Scalar[]"} & {a.type for a in op.args}
-    same.sort(key=lambda r: not any(a.type == "Scalar" and a.default is None for a in r.args) if numbers else 0)
+    same.sort(key=lambda r: not any(a.type == "Scalar" and a.default is REQUIRED for a in r.args) if numbers else 0)
     for row in same:
         yield row, {}
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from .._vocabulary import NEW, RESIZABLE, WRITE
-from .schema import Arg, Schema, default_value, type_code
+from .schema import REQUIRED, Arg, Schema, type_code
 
 # Arguments that say what tensor to make; an out= form has none of them, its out argument says it.
 _FACTORY = {"dtype", "layout", "device", "pin_memory"}
@@ -30,7 +30,7 @@ class Plan(NamedTuple):
 
 def params(op: Schema) -> list[tuple[str, bool, bool]]:
     """Return the parameters of an overload."""
-    return [(a.name, a.keyword_only, a.default is None) for a in op.args]
+    return [(a.name, a.keyword_only, a.default is REQUIRED) for a in op.args]
 
 
 def match_row(row: Schema, op: Schema, drop: tuple[Arg, ...]) -> bool:
@@ -52,8 +52,7 @@ def row_args(row: Schema, op: Schema, out: int | None = None) -> list[tuple[int,
         if p < 0 and out is not None and a.name in ("dtype", "device"):
             p = out
         default = op.args[p].default if p >= 0 else a.default
-        value = default_value(a if p < 0 else op.args[p]) if default is not None else None
-        result.append((p, type_code(a.type), False, value))
+        result.append((p, type_code(a.type), False, None if default is REQUIRED else default))
     return result
 
 

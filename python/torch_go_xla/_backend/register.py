@@ -17,7 +17,7 @@ from .errors import NotLoweredError
 from .kernels import AROUND_ROWS, DIFFERENTIABLE, HIGHER_ORDER, KERNELS, Kernel
 from .plan import Plan
 from .rows import Row
-from .schema import Schema, of, parse
+from .schema import Schema, of, parse, read
 
 # The updating form of an op whose schema does not say that it updates; see _batch_norm.
 _BATCH_NORM = "native_batch_norm"
@@ -54,15 +54,15 @@ def read_table(table: Sequence[Row]) -> dict[str, tuple[int, Schema]]:
         full = text if text.startswith("aten::") else f"aten::{name}{text}"
         base, _, overload = name.partition(".")
         try:
-            theirs = str(torch._C._get_schema(f"aten::{base}", overload))
+            theirs = torch._C._get_schema(f"aten::{base}", overload)
         except RuntimeError:
             wrong.append(f"{name}: torch has no such overload")
             continue
-        if theirs != full:
+        if str(theirs) != full:
             wrong.append(f"{name}:\n  table  {full}\n  torch  {theirs}")
         elif _is_composite(f"aten::{name}"):
             wrong.append(f"{name}: torch makes it of other ops, and differentiates those; a kernel would hide that")
-        rows[name] = (number, parse(full))
+        rows[name] = (number, read(theirs))
     if wrong:
         raise SchemaMismatch(f"the op table does not fit torch {torch.__version__}:\n" + "\n".join(wrong))
     return rows

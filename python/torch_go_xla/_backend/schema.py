@@ -1,12 +1,7 @@
-"""Torch's function schemas as data, read from their text.
-
-The text is what ``str(torch.FunctionSchema)`` gives, as in
-``aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)``.
-"""
+"""Torch's function schemas as plain data, which is compared and looked up often."""
 
 from __future__ import annotations
 
-import ast
 import functools
 import re
 from typing import Any, NamedTuple
@@ -15,16 +10,19 @@ import torch
 
 from .._vocabulary import TYPE_CODES
 
+# The default of an argument that has none.
+REQUIRED = object()
+
 
 class Arg(NamedTuple):
     """One argument, or one result."""
 
     type: str  # without alias annotation: "Tensor", "int[2]", "Scalar?"
     name: str  # with the type, what makes two arguments the same
-    alias: str  # letter of the alias set, "" for none
+    alias: str  # letter of the alias set, "*" for the elements of a list, "" for none
     write: bool
     keyword_only: bool
-    default: str | None
+    default: Any  # REQUIRED if there is none
 
 
 class Schema(NamedTuple):
@@ -56,69 +54,52 @@ class Schema(NamedTuple):
         return not any(a.alias for a in (*self.args, *self.returns))
 
 
-_ITEM = re.compile(
-    r"(?P<type>[\w.]+)(?:\((?P<alias>[a-z*|]*)(?P<write>!?)[^)]*\))?(?P<more>[\[\]\d?]*)"
-    r"(?: (?P<name>\w+))?(?:=(?P<default>.*))?"
-)
+_types: dict[tuple[str, int | None], str] = {}
 
 
-@functools.cache
-def _item(text: str, keyword_only: bool) -> Arg:
-    m = _ITEM.fullmatch(text)
-    if m is None:
-        raise ValueError(f"not an argument of a schema: {text!r}")
-    kind, alias, write, more, name, default = m.groups()
-    return Arg(kind + more, name or "", alias or "", bool(write), keyword_only, default)
+def _type(kind: Any, length: int | None) -> str:
+    """Return a type as a schema states it, but for symbolic sizes, which torch reads as numbers."""
+    key = (str(kind), length)
+    if key not in _types:
+        match kind.kind():
+            case "OptionalType":
+                _types[key] = _type(kind.getElementType(), length) + "?"
+            case "ListType":
+                _types[key] = f"{_type(kind.getElementType(), None)}[{'' if length is None else length}]"
+            case other:
+                _types[key] = "Scalar" if other == "NumberType" else key[0]
+    return _types[key]
 
 
-def _items(text: str) -> tuple[Arg, ...]:
-    out: list[Arg] = []
-    keyword_only = False
-    begun = ""
-    for part in text.split(", ") if text else ():
-        if part == "*":
-            keyword_only = True
-            continue
-        if begun or "=[" in part:  # a list as default has commas too
-            begun += ", " + part if begun else part
-            if not part.endswith("]"):
-                continue
-            part, begun = begun, ""
-        out.append(_item(part, keyword_only))
-    return tuple(out)
+def _arg(a: Any) -> Arg:
+    info = a.alias_info
+    alias = "" if info is None else "|".join(sorted(info.before_set)) or "*"  # torch tells no letter of a list
+    written = info is not None and info.is_write
+    default = a.default_value if a.has_default_value() else REQUIRED
+    return Arg(_type(a.real_type, a.N), a.name, alias, written, a.kwarg_only, default)
+
+
+def read(schema: Any) -> Schema:
+    """Return what torch's schema says."""
+    name = schema.name + (f".{schema.overload_name}" if schema.overload_name else "")
+    items = tuple(map(_arg, schema.arguments))
+    return Schema(name, items, tuple(map(_arg, schema.returns)), tuple(a for a in items if a.write))
 
 
 @functools.cache
 def parse(text: str) -> Schema:
-    """Read a schema."""
-    head, _, tail = text.rpartition(" -> ")
-    name, _, args = head.partition("(")
-    if tail.startswith("("):
-        tail = tail[1:-1]
-    items = _items(args[:-1])
-    return Schema(name, items, _items(tail), tuple(a for a in items if a.write))
+    """Return the schema of an op that torch does not have yet; RuntimeError if the text is not one."""
+    return read(torch._C.parse_schema(text))
 
 
+@functools.cache
 def of(key: str) -> Schema:
     """Return torch's schema of "add.Tensor", "relu" or "aten::relu"; RuntimeError if torch has no such op."""
     name, _, overload = key.partition(".")
-    return parse(str(torch._C._get_schema(name if "::" in name else f"aten::{name}", overload)))
+    return read(torch._C._get_schema(name if "::" in name else f"aten::{name}", overload))
 
 
 _LENGTH = re.compile(r"\[\d+\]")
-_CONSTANTS: dict[str, Any] = {"None": None, "True": True, "False": False, "0": 0, "1": 1, "[]": []}
-
-
-def default_value(arg: Arg) -> Any:
-    """Return the default of an argument; None if it has none."""
-    if arg.default is None:
-        return None
-    default = arg.default
-    value = _CONSTANTS[default] if default in _CONSTANTS else ast.literal_eval(default)
-    length = _LENGTH.search(arg.type)
-    if length and isinstance(value, int):  # int[2] padding=0
-        return [value] * int(length[0][1:-1])
-    return value
 
 
 @functools.cache
