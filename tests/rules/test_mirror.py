@@ -24,8 +24,8 @@ GENERATED = {"_control.py", "_vocabulary.py"}
 # Tests that are named otherwise than a module, and what they are about.
 ABOUT = {
     "alias/test_aliases": "store.go and view.go, through torch's views",
-    "test_nested": "_backend, through torch's nested tensors",
     "docs/test_pages": "the code of all pages",
+    "docs/test_tutorials": "the notebooks of docs/tutorials and examples",
     "ops/test_quantize": "_backend/composed/quantize.py, by the means of the tests of ops",
     "utils/test_save": "checkpoint_file.py, through xm.save",
     "utils/test_save_anywhere": "checkpoint_file.py in signal handlers and at exit",
