@@ -1,4 +1,8 @@
-"""Our own ops on tensors without values, by which torch.compile and AOTAutograd trace them."""
+"""Our own ops on tensors without values, by which torch.compile and AOTAutograd trace them.
+
+These are not fields of the rows. A shape function of torch's tracers is Python, and the core's shape rules cannot see
+the symbolic sizes that tracers pass.
+"""
 
 from __future__ import annotations
 

@@ -57,6 +57,7 @@ def _clone(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
 
 _MASKS = (torch.bool, torch.uint8)
 
+# Not a field of the rows: only these copies may have operands on two devices, and it is Python that moves them.
 _BETWEEN_DEVICES: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {
     "copy_": _copy_,
     "_foreach_copy_": _foreach_copy_,
