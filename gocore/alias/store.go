@@ -36,6 +36,8 @@ type Trace struct {
 	epoch    uint32
 	words    words
 	operands []ir.ID
+	perm     []int64
+	dims     []int64
 	need     []ir.ID // scratch of Compact
 }
 

@@ -278,6 +278,12 @@ func (t *Trace) step(x ir.ID, st *strided.Step) ir.ID {
 	if st.Kind == strided.Slice && g.Stored(x) {
 		return t.dynamicSlice(x, st)
 	}
+	perm := st.Perm
+	if st.Kind == strided.Transpose {
+		if x, perm = t.untransposed(x, perm); inOrder(perm) {
+			return x
+		}
+	}
 	w := t.begin()
 	w.tensor()
 	var op ir.Op
@@ -292,7 +298,7 @@ func (t *Trace) step(x ir.ID, st *strided.Step) ir.ID {
 		w.ints(st.Strides)
 	case strided.Transpose:
 		op = ir.OpTranspose
-		w.ints(st.Perm)
+		w.ints(perm)
 	case strided.Broadcast:
 		op = ir.OpBroadcast
 		w.ints(st.Dims)
@@ -482,6 +488,45 @@ func (t *Trace) Annotate(x ir.ID, sh *sharding.Sharding) ir.ID {
 	w.int(0)
 	in := [1]ir.ID{x}
 	return t.Graph.Add(ir.OpAnnotate, in[:], *w, t.Graph.Shape(x), 0)
+}
+
+// Transpose records x with its dimensions in another order. The transpose of a transpose is one, or none.
+func (t *Trace) Transpose(x ir.ID, perm []int64) ir.ID {
+	dims := t.dims[:0]
+	for _, p := range perm {
+		dims = append(dims, t.Graph.Shape(x).Dims[p])
+	}
+	t.dims = dims
+	step := strided.Step{Kind: strided.Transpose, Dims: dims, Perm: perm}
+	return t.step(x, &step)
+}
+
+// untransposed follows a transpose that is to be transposed again by perm: what it transposes, and by which
+// permutation that is transposed in all.
+func (t *Trace) untransposed(x ir.ID, perm []int64) (ir.ID, []int64) {
+	g := &t.Graph
+	if g.At(x).Op != ir.OpTranspose {
+		return x, perm
+	}
+	var a ir.Args
+	a.Node(g, x)
+	first := a.Ints(1)
+	whole := t.perm[:0]
+	for _, p := range perm {
+		whole = append(whole, first[p])
+	}
+	t.perm = whole
+	return g.In(x)[0], whole
+}
+
+// inOrder reports a permutation that changes nothing.
+func inOrder(perm []int64) bool {
+	for i, p := range perm {
+		if p != int64(i) {
+			return false
+		}
+	}
+	return true
 }
 
 // Cast records torch's conversion of x to type d.

@@ -32,6 +32,7 @@ type scratch struct {
 	generator int64        // the number of the generator argument, -1: none
 	reads     []alias.View // the tensor operands that must not overlap with what is written
 	dests     []dest
+	layouts   layouts
 	ofCall    []ir.ID // leaves of numbers that the elements of a foreach call share; see number
 }
 
@@ -78,6 +79,7 @@ func (rec *recorder) trace(w, out []int64) (wire.Status, error) {
 	row := &ops.Table[number]
 	sc := &rec.scratch
 	sc.words, sc.in, sc.reads, sc.generator = sc.words[:0], sc.in[:0], sc.reads[:0], -1
+	sc.layouts.operands, sc.layouts.other = sc.layouts.operands[:0], false
 	dev, err := rec.deviceOf(r, args)
 	if err != nil {
 		return wire.Failed, err
@@ -203,6 +205,9 @@ func (rec *recorder) argument(r *wire.Record, t *alias.Trace, row *ops.Row, i in
 		if row.Checks(i) && !listed(row.ShapeOnly, i) {
 			sc.reads = append(sc.reads, v)
 		}
+		if row.Strides > ops.RowByRow {
+			sc.layouts.note(i, &v)
+		}
 		sc.words, sc.in = append(sc.words, wire.Tag(wire.KTensor, 0)), append(sc.in, id)
 	case wire.KInt, wire.KFloat, wire.KBool, wire.KComplex, wire.KHostZero:
 		id, err := rec.number(r, t, listed(row.Static, i))
@@ -248,6 +253,9 @@ func (rec *recorder) element(r *wire.Record, t *alias.Trace, row *ops.Row, i int
 		v := view(r)
 		if row.Checks(i) {
 			rec.scratch.reads = append(rec.scratch.reads, v)
+		}
+		if row.Strides > ops.RowByRow {
+			rec.scratch.layouts.note(i, &v)
 		}
 		return rec.store.Read(&v)
 	}
@@ -436,17 +444,33 @@ func (rec *recorder) results(t *alias.Trace, row *ops.Row, dev int32, id ir.ID, 
 			p++
 			continue
 		}
+		stride, err := rec.strides(row, s)
+		if err != nil {
+			return wire.Failed, err
+		}
+		if len(stride) > 0 {
+			v = rec.scratch.layouts.arranged(t, v, stride)
+		}
 		h, err := rec.store.New(s.Bytes(), dev)
 		if err != nil {
 			return wire.Failed, err
 		}
 		c, _ := rec.store.Cell(h)
 		rec.store.SetPending(h, c, v)
-		if p = wire.PutResult(out, p, int64(h), s.DType, dev, s.Dims); p < 0 {
+		if p = wire.PutResult(out, p, int64(h), s.DType, dev, s.Dims, stride); p < 0 {
 			return wire.Failed, errs.New(errs.Runtime, "the kernel's result record is too short")
 		}
 	}
 	return wire.Done, nil
+}
+
+// strides are those of a new tensor; none if it lies row by row, as all do with SPMD: a sharding is about the dimensions
+// of the tensor.
+func (rec *recorder) strides(row *ops.Row, s *shape.Shape) ([]int64, error) {
+	if row.Strides <= ops.RowByRow || rec.spmd() {
+		return nil, nil
+	}
+	return rec.scratch.layouts.of(row, s.Dims, &rec.ctx.Args)
 }
 
 var opClone, _ = ops.Lookup("clone")

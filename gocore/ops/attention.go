@@ -15,7 +15,7 @@ import (
 // queries' heads.
 var attentionRows = []Row{
 	{Name: "_scaled_dot_product_flash_attention_for_cpu",
-		Schema: "(Tensor query, Tensor key, Tensor value, float dropout_p=0., bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
+		Schema: "(Tensor query, Tensor key, Tensor value, float dropout_p=0., bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)", Strides: Preserved,
 		Torch: &Kernel{Check: "attention", Orders: attentionOrders,
 			When: func(l *Lowering) bool { return scores(l, 0) >= minScores }},
 		Infer: func(c *Ctx) error {

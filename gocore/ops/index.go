@@ -20,11 +20,11 @@ var indexRows = join(advancedRows, embeddingRows, bagRows, alongRows, scatterRow
 var advancedRows = []Row{
 	{Name: "index.Tensor", Schema: "(Tensor self, Tensor?[] indices) -> Tensor", Bounds: func(c *Ctx) []Bounds { return listBounds(c, 1) }, Infer: inferIndex, Lower: lowerIndex},
 	{Name: "_unsafe_index.Tensor", Schema: "(Tensor self, Tensor?[] indices) -> Tensor", Infer: inferIndex, Lower: lowerIndex},
-	{Name: "index_put", Schema: "(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", Bounds: func(c *Ctx) []Bounds { return listBounds(c, 1) }, Overlap: ApartButSelf,
+	{Name: "index_put", Schema: "(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", Strides: Preserved, Bounds: func(c *Ctx) []Bounds { return listBounds(c, 1) }, Overlap: ApartButSelf,
 		Infer: inferIndexPut, Lower: lowerIndexPut},
-	{Name: "_unsafe_index_put", Schema: "(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", Overlap: ApartButSelf,
+	{Name: "_unsafe_index_put", Schema: "(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", Strides: Preserved, Overlap: ApartButSelf,
 		Infer: inferIndexPut, Lower: lowerIndexPut},
-	{Name: "_index_put_impl", Schema: "(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False, bool unsafe=False) -> Tensor", Bounds: func(c *Ctx) []Bounds { return listBounds(c, 1) }, Overlap: ApartButSelf,
+	{Name: "_index_put_impl", Schema: "(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False, bool unsafe=False) -> Tensor", Strides: Preserved, Bounds: func(c *Ctx) []Bounds { return listBounds(c, 1) }, Overlap: ApartButSelf,
 		Infer: inferIndexPut, Lower: lowerIndexPut},
 }
 

@@ -41,7 +41,7 @@ var pairLossRows = []Row{
 
 // pairLoss is f(self, target), broadcast and reduced as argument 2 says.
 func pairLoss(name, kernel, schema string, check func(c *Ctx) error, f func(l *Lowering, x, y value) value) Row {
-	return Row{Name: name, Schema: schema,
+	return Row{Name: name, Schema: schema, Strides: Iterated,
 		Infer: func(c *Ctx) error {
 			if check != nil {
 				if err := check(c); err != nil {

@@ -46,7 +46,7 @@ var matmulRows = join(
 				p := l.dot(l.In(1), l.In(2), stablehlo.DotDims{LhsContract: []int64{0, 2}, RhsContract: []int64{0, 1}})
 				l.addScaled(p, 3, 4)
 			}},
-		{Name: "addr", Schema: "(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", Overlap: Aligned,
+		{Name: "addr", Schema: "(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", Strides: Iterated, Overlap: Aligned,
 			Infer: inferAddR, Lower: lowerAddR},
 		{Name: "_addmm_activation", Schema: "(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, bool use_gelu=False) -> Tensor",
 			Infer: func(c *Ctx) error { return inferAddMM(c, c.In(1).DType) },

@@ -11,7 +11,7 @@ import (
 // with the new running statistics written back. Arguments 0 to 4 are input, weight, bias, running_mean,
 // running_var wherever a schema has running statistics.
 var batchNormRows = []Row{
-	{Name: "_native_batch_norm_legit_functional", Schema: "(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)",
+	{Name: "_native_batch_norm_legit_functional", Schema: "(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)", Strides: Format,
 		Infer: func(c *Ctx) error {
 			if err := inferBatchNorm(c, c.Bool(5), true); err != nil {
 				return err
@@ -23,7 +23,7 @@ var batchNormRows = []Row{
 			stats := l.batchNorm(l.Bool(5), true, l.Float(7))
 			l.runningStats(stats, 3, l.Float(6))
 		}},
-	{Name: "_native_batch_norm_legit.no_stats", Schema: "(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)", ExactOut: true,
+	{Name: "_native_batch_norm_legit.no_stats", Schema: "(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)", Strides: Format, ExactOut: true,
 		Infer: func(c *Ctx) error {
 			if !c.Bool(3) {
 				return errs.New(errs.Value, "running_mean must be defined in evaluation mode")
@@ -31,7 +31,7 @@ var batchNormRows = []Row{
 			return inferBatchNorm(c, true, false)
 		},
 		Lower: func(l *Lowering) { l.batchNorm(true, false, l.Float(5)) }},
-	{Name: "_native_batch_norm_legit_no_training", Schema: "(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+	{Name: "_native_batch_norm_legit_no_training", Schema: "(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)", Strides: Format,
 		Infer: func(c *Ctx) error { return inferBatchNorm(c, false, true) },
 		Lower: func(l *Lowering) { l.batchNorm(false, true, l.Float(6)) }},
 	{Name: "_batch_norm_with_update_functional", Schema: "(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)",
@@ -61,7 +61,7 @@ var batchNormRows = []Row{
 			l.batchNorm(false, true, l.Float(6))
 			l.Return(l.omitted(3))
 		}},
-	{Name: "native_batch_norm_backward", Schema: "(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+	{Name: "native_batch_norm_backward", Schema: "(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)", Strides: Format, StridesOf: 1,
 		Infer: inferBatchNormBackward, Lower: lowerBatchNormBackward},
 	{Name: "batch_norm_backward", Schema: "(Tensor grad_out, Tensor input, Tensor weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_var, bool update, float eps, bool[3] output_mask, Tensor reserve) -> (Tensor, Tensor, Tensor)",
 		Infer: inferBatchNormBackward, Lower: lowerBatchNormBackward},

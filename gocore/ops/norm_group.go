@@ -8,7 +8,7 @@ import (
 
 // groupNormRows normalize over groups of channels.
 var groupNormRows = []Row{
-	{Name: "native_group_norm", Schema: "(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)",
+	{Name: "native_group_norm", Schema: "(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)", Strides: Format,
 		Infer: func(c *Ctx) error {
 			s, groups := c.In(0), c.Int(6)
 			if err := checkGroups(s, c.Int(4), groups); err != nil {
@@ -28,7 +28,7 @@ var groupNormRows = []Row{
 			return nil
 		},
 		Lower: lowerGroupNorm},
-	{Name: "native_group_norm_backward", Schema: "(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, SymInt N, SymInt C, SymInt HxW, int group, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+	{Name: "native_group_norm_backward", Schema: "(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, SymInt N, SymInt C, SymInt HxW, int group, bool[3] output_mask) -> (Tensor, Tensor, Tensor)", Strides: Format, StridesOf: 1,
 		Infer: func(c *Ctx) error {
 			s := c.In(1)
 			if err := checkGroups(s, c.Int(6), c.Int(8)); err != nil {

@@ -74,7 +74,7 @@ var selectRows = []Row{
 
 // copyRows give a tensor new values.
 var copyRows = []Row{
-	{Name: "clone", Schema: "(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", // the format is in the result's strides
+	{Name: "clone", Schema: "(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", Strides: Copied,
 		Infer: func(c *Ctx) error { return c.ReturnLike(c.In(0)) },
 		Lower: func(l *Lowering) { l.Return(l.In(0)) }},
 	{Name: "copy", Schema: "(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", Overlap: Moved, ShapeOnly: []int{0},

@@ -16,15 +16,15 @@ var poolRows = join(maxPoolRows, avgPoolRows, adaptiveRows, unpoolRows, padRows,
 	upsampleRows, gridRows)
 
 var maxPoolRows = []Row{
-	{Name: "max_pool2d_with_indices", Schema: "(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)", Torch: &Kernel{Out: "out",
+	{Name: "max_pool2d_with_indices", Schema: "(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)", Strides: Format, Torch: &Kernel{Out: "out",
 		When: func(l *Lowering) bool { return poolsFaster(l.Out(0)) }},
 		Infer: func(c *Ctx) error { return inferMaxPool(c, 2) }, Lower: func(l *Lowering) { lowerMaxPool(l, 2) }},
-	{Name: "max_pool3d_with_indices", Schema: "(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
+	{Name: "max_pool3d_with_indices", Schema: "(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)", Strides: Format,
 		Infer: func(c *Ctx) error { return inferMaxPool(c, 3) }, Lower: func(l *Lowering) { lowerMaxPool(l, 3) }},
-	{Name: "max_pool2d_with_indices_backward", Schema: "(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor", Torch: &Kernel{Out: "grad_input", Like: map[int]int{1: 0}, Check: "pool_gradient",
+	{Name: "max_pool2d_with_indices_backward", Schema: "(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor", Strides: Format, StridesOf: 1, Torch: &Kernel{Out: "grad_input", Like: map[int]int{1: 0}, Check: "pool_gradient",
 		When: func(l *Lowering) bool { return poolsFaster(l.Shape(0)) }},
 		Infer: func(c *Ctx) error { return inferMaxPoolBackward(c, 2) }, Lower: func(l *Lowering) { lowerMaxPoolBackward(l, 2) }},
-	{Name: "max_pool3d_with_indices_backward", Schema: "(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor",
+	{Name: "max_pool3d_with_indices_backward", Schema: "(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor", Strides: Format, StridesOf: 1,
 		Infer: func(c *Ctx) error { return inferMaxPoolBackward(c, 3) }, Lower: func(l *Lowering) { lowerMaxPoolBackward(l, 3) }},
 }
 

@@ -9,13 +9,13 @@ import (
 )
 
 var avgPoolRows = []Row{
-	{Name: "avg_pool2d", Schema: "(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor", ExactOut: true,
+	{Name: "avg_pool2d", Schema: "(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor", Strides: Format, ExactOut: true,
 		Infer: func(c *Ctx) error { return inferAvgPool(c, 2) }, Lower: func(l *Lowering) { lowerAvgPool(l, 2) }},
-	{Name: "avg_pool3d", Schema: "(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor", ExactOut: true,
+	{Name: "avg_pool3d", Schema: "(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor", Strides: Format, ExactOut: true,
 		Infer: func(c *Ctx) error { return inferAvgPool(c, 3) }, Lower: func(l *Lowering) { lowerAvgPool(l, 3) }},
-	{Name: "avg_pool2d_backward", Schema: "(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
+	{Name: "avg_pool2d_backward", Schema: "(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor", Strides: Format, StridesOf: 1,
 		Infer: func(c *Ctx) error { return inferAvgPoolBackward(c, 2) }, Lower: func(l *Lowering) { lowerAvgPoolBackward(l, 2) }},
-	{Name: "avg_pool3d_backward", Schema: "(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
+	{Name: "avg_pool3d_backward", Schema: "(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor", Strides: Format, StridesOf: 1,
 		Infer: func(c *Ctx) error { return inferAvgPoolBackward(c, 3) }, Lower: func(l *Lowering) { lowerAvgPoolBackward(l, 3) }},
 }
 

@@ -13,7 +13,7 @@ import (
 // padRows extend the last dimensions. A pad list has two numbers a dimension, before and after, the last
 // dimension first; a negative number takes elements away.
 var padRows = join([]Row{
-	{Name: "constant_pad_nd", Schema: "(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor",
+	{Name: "constant_pad_nd", Schema: "(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor", Strides: Format,
 		Infer: inferConstantPad, Lower: lowerConstantPad},
 }, edgePads("reflection", reflectPad), edgePads("replication", replicatePad))
 
@@ -62,7 +62,7 @@ type edgePad func(b *stablehlo.Builder, x value, dim int, low, high, size int64,
 func edgePads(kind string, f edgePad) (rows []Row) {
 	for n := 1; n <= 3; n++ {
 		op := fmt.Sprintf("%s_pad%dd", kind, n)
-		rows = append(rows, Row{Name: op, Schema: fmt.Sprintf("(Tensor self, SymInt[%d] padding) -> Tensor", 2*n),
+		rows = append(rows, Row{Name: op, Schema: fmt.Sprintf("(Tensor self, SymInt[%d] padding) -> Tensor", 2*n), Strides: Format,
 			Infer: func(c *Ctx) error {
 				if d := c.In(0).DType; d == dtype.Bool {
 					return notFor(op, d)

@@ -11,11 +11,11 @@ var patchRows = []Row{
 		Infer: inferIm2col, Lower: lowerIm2col},
 	{Name: "col2im", Schema: "(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor",
 		Infer: inferCol2im, Lower: lowerCol2im},
-	{Name: "pixel_shuffle", Schema: "(Tensor self, int upscale_factor) -> Tensor",
+	{Name: "pixel_shuffle", Schema: "(Tensor self, int upscale_factor) -> Tensor", Strides: Format,
 		Infer: inferPixelShuffle, Lower: lowerPixelShuffle},
-	{Name: "pixel_unshuffle", Schema: "(Tensor self, int downscale_factor) -> Tensor",
+	{Name: "pixel_unshuffle", Schema: "(Tensor self, int downscale_factor) -> Tensor", Strides: Format,
 		Infer: inferPixelUnshuffle, Lower: lowerPixelUnshuffle},
-	{Name: "channel_shuffle", Schema: "(Tensor self, SymInt groups) -> Tensor",
+	{Name: "channel_shuffle", Schema: "(Tensor self, SymInt groups) -> Tensor", Strides: Format,
 		Infer: inferChannelShuffle, Lower: lowerChannelShuffle},
 }
 

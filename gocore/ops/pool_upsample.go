@@ -44,9 +44,9 @@ func upsample(name string, u upsampler) []Row {
 	}
 	return []Row{
 		{Name: name, Schema: fmt.Sprintf("(Tensor self, SymInt[%d] output_size, %s%s) -> Tensor", u.n, corners, scales),
-			Infer: u.infer, Lower: u.lower},
+			Strides: Format, Infer: u.infer, Lower: u.lower},
 		{Name: name + "_backward", Schema: fmt.Sprintf("(Tensor grad_output, SymInt[%d] output_size, SymInt[%d] input_size, %s%s) -> Tensor", u.n, u.n+2, corners, scales),
-			Infer: u.inferBackward, Lower: u.lowerBackward},
+			Strides: Format, Infer: u.inferBackward, Lower: u.lowerBackward},
 	}
 }
 

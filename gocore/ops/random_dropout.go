@@ -8,9 +8,9 @@ import (
 
 // dropoutRows drop elements at random.
 var dropoutRows = []Row{
-	{Name: "native_dropout", Schema: "(Tensor input, float p, bool? train) -> (Tensor, Tensor)", Random: true,
+	{Name: "native_dropout", Schema: "(Tensor input, float p, bool? train) -> (Tensor, Tensor)", Strides: Preserved, Random: true,
 		Infer: inferDropout, Lower: lowerDropout},
-	{Name: "native_dropout_backward", Schema: "(Tensor grad_output, Tensor mask, float scale) -> Tensor",
+	{Name: "native_dropout_backward", Schema: "(Tensor grad_output, Tensor mask, float scale) -> Tensor", Strides: Iterated,
 		Infer: implemented("mul_cpu_reduced_float", floats|complexes, func(c *Ctx) error {
 			d := c.In(0).DType
 			if d.IsIntegral() {

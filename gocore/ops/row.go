@@ -39,6 +39,9 @@ type Row struct {
 	// ShapeOnly lists the Tensor arguments (positions in the schema) of which only the shape counts, such
 	// as the self of fill: their value is not read, and may be lost.
 	ShapeOnly []int
+	// Strides says how the results lie in memory, StridesOf by which operand (its position in the schema).
+	Strides   Strides
+	StridesOf int
 	// Uniform marks an op whose result has equal elements: writing it to a view that has an element several
 	// times is not a conflict.
 	Uniform bool
@@ -119,11 +122,15 @@ var index = func() map[string]ir.Op {
 	return m
 }()
 
-// elementwise are the rows of a family whose ops compute element by element: Aligned, where they do not say otherwise.
+// elementwise are the rows of a family whose ops compute element by element: Aligned and Iterated, where they do not say
+// otherwise.
 func elementwise(rows []Row) []Row {
 	for i := range rows {
 		if rows[i].Overlap == Unstated {
 			rows[i].Overlap = Aligned
+		}
+		if rows[i].Strides == Unlaid {
+			rows[i].Strides = Iterated
 		}
 	}
 	return rows

@@ -12,7 +12,7 @@ import (
 
 // moveRows reorder, repeat or blank out elements.
 var moveRows = []Row{
-	{Name: "flip", Schema: "(Tensor self, int[] dims) -> Tensor",
+	{Name: "flip", Schema: "(Tensor self, int[] dims) -> Tensor", Strides: Preserved,
 		Infer: func(c *Ctx) error {
 			if _, err := flipped(c.Ints(1), len(c.In(0).Dims)); err != nil {
 				return err

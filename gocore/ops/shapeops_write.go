@@ -15,7 +15,7 @@ import (
 // gradients of views (…_backward), which are such a write to zeros. Where they write is an argument of the program if it is for
 // reads: into a stored value, and in the gradient of such a read. Else pads, and masks, fuse with what is around them.
 var partRows = []Row{
-	{Name: "select_scatter", Schema: "(Tensor self, Tensor src, int dim, SymInt index) -> Tensor", Offsets: []int{3},
+	{Name: "select_scatter", Schema: "(Tensor self, Tensor src, int dim, SymInt index) -> Tensor", Strides: Preserved, Offsets: []int{3},
 		Infer: func(c *Ctx) error {
 			s := c.In(0)
 			dim, _, err := selected(s.Dims, c.Int(2), c.Int(3))
@@ -51,7 +51,7 @@ var partRows = []Row{
 			g := l.B.Broadcast(l.In(0), slices.Concat(size[:dim], size[dim+1:]))
 			l.Return(l.gradientAt(3, l.B.Reshape(g, block), slicing{dim, at, 1, 1}))
 		}},
-	{Name: "slice_scatter", Schema: "(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor", ExactOut: true, Offsets: []int{3, 4},
+	{Name: "slice_scatter", Schema: "(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor", Strides: Preserved, ExactOut: true, Offsets: []int{3, 4},
 		Infer: func(c *Ctx) error {
 			s := c.In(0)
 			p, err := sliced(s.Dims, c.Int(2), c.IntOr(3, 0), c.IntOr(4, math.MaxInt64), c.IntOr(5, 1))
@@ -96,7 +96,7 @@ var partRows = []Row{
 			part[p.dim] = p.n
 			l.Return(l.gradientAt(3, l.B.Broadcast(l.In(0), part), p))
 		}},
-	{Name: "diagonal_scatter", Schema: "(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor", Offsets: []int{2},
+	{Name: "diagonal_scatter", Schema: "(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor", Strides: Preserved, Offsets: []int{2},
 		Infer: func(c *Ctx) error {
 			s := c.In(0)
 			dim1, dim2, err := diagonalDims(c.Int(3), c.Int(4), len(s.Dims))

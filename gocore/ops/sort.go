@@ -16,10 +16,10 @@ var sortRows = join(orderedRows, searchRows, histogramRows)
 
 // orderedRows are sorts, whole or of the first elements.
 var orderedRows = []Row{
-	{Name: "sort", Schema: "(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)", Overlap: Aligned, ExactOut: true, Torch: &Kernel{Out: "values", When: many(1 << 12)},
+	{Name: "sort", Schema: "(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)", Strides: Preserved, Overlap: Aligned, ExactOut: true, Torch: &Kernel{Out: "values", When: many(1 << 12)},
 		Infer: func(c *Ctx) error { return inferSort(c, 1) },
 		Lower: func(l *Lowering) { l.sort(1, l.Bool(2)) }},
-	{Name: "sort.stable", Schema: "(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)", Overlap: Aligned, ExactOut: true, Torch: &Kernel{Out: "values_stable", When: many(1 << 12)},
+	{Name: "sort.stable", Schema: "(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)", Strides: Preserved, Overlap: Aligned, ExactOut: true, Torch: &Kernel{Out: "values_stable", When: many(1 << 12)},
 		Infer: func(c *Ctx) error { return inferSort(c, 2) },
 		Lower: func(l *Lowering) { l.sort(2, l.Bool(3)) }},
 	{Name: "topk", Schema: "(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)", Overlap: Aligned, ExactOut: true, Torch: &Kernel{Out: "values", When: many(1 << 12)},

@@ -177,9 +177,11 @@ static int next_result(int64_t **out, PyObject **result) {
     *out = p + 1;
     return 0;
   }
-  ndim = p[TGX_RESULT_RANK];
-  *out = p + TGX_RESULT_SIZES + ndim;
-  *result = tgx_new_tensor(handle, (int32_t)p[TGX_RESULT_TYPE], p[TGX_RESULT_DEVICE], ndim, p + TGX_RESULT_SIZES, NULL);
+  bool strided = p[TGX_RESULT_RANK] & TGX_STRIDED;
+  ndim = p[TGX_RESULT_RANK] & ~TGX_STRIDED;
+  const int64_t *sizes = p + TGX_RESULT_SIZES;
+  *out = p + TGX_RESULT_SIZES + (strided ? 2 * ndim : ndim);
+  *result = tgx_new_tensor(handle, (int32_t)p[TGX_RESULT_TYPE], p[TGX_RESULT_DEVICE], ndim, sizes, strided ? sizes + ndim : NULL);
   return *result ? 0 : -1;
 }
 

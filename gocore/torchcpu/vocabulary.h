@@ -2,7 +2,7 @@
 #ifndef TGX_VOCABULARY_H
 #define TGX_VOCABULARY_H
 
-#define TGX_VOCABULARY "3f487990aa41867a"
+#define TGX_VOCABULARY "e77a1802108b9cdb"
 
 /* Kind says what an encoded argument is. */
 enum {
@@ -67,6 +67,11 @@ enum {
   TGX_RESULT_DEVICE = 2,
   TGX_RESULT_RANK = 3,
   TGX_RESULT_SIZES = 4, /* the first of as many sizes */
+};
+
+/* RankMark is or-ed to the rank of a result. */
+enum {
+  TGX_STRIDED = 256,
 };
 
 /* ResizeWord is a word of out after the status Resize. */

@@ -3,4 +3,4 @@
 package wire
 
 // Hash names the state of the vocabulary.
-const Hash = "3f487990aa41867a"
+const Hash = "e77a1802108b9cdb"

@@ -120,15 +120,19 @@ func (r *Record) Disposition() (d Disposition, ok bool) {
 }
 
 // PutResult writes a dense tensor of a storage into out, from word p on, and returns where the next result
-// begins; -1 if out is too short.
-func PutResult(out []int64, p int, handle int64, t dtype.DType, device int32, dims []int64) int {
-	next := p + int(ResultSizes) + len(dims)
+// begins; -1 if out is too short. Without strides the tensor lies row by row.
+func PutResult(out []int64, p int, handle int64, t dtype.DType, device int32, dims, strides []int64) int {
+	next := p + int(ResultSizes) + len(dims) + len(strides)
 	if next > len(out) {
 		return -1
 	}
 	o := out[p:next]
 	o[ResultHandle], o[ResultType], o[ResultDevice], o[ResultRank] = handle, int64(t.TorchCode()), int64(device), int64(len(dims))
 	copy(o[ResultSizes:], dims)
+	if len(strides) > 0 {
+		o[ResultRank] |= int64(Strided)
+		copy(o[int(ResultSizes)+len(dims):], strides)
+	}
 	return next
 }
 

@@ -133,13 +133,17 @@ func TestCutRecordsAreRefused(t *testing.T) {
 
 func TestResultsAreDense(t *testing.T) {
 	out := make([]int64, 9)
-	next := PutResult(out, 1, 7, dtype.BF16, 2, []int64{4, 5})
+	next := PutResult(out, 1, 7, dtype.BF16, 2, []int64{4, 5}, nil)
 	want := []int64{0, 7, int64(dtype.BF16.TorchCode()), 2, 2, 4, 5, 0, 0}
 	if next != 7 || !slices.Equal(out, want) {
 		t.Error(next, out)
 	}
-	if PutResult(out, next, 8, dtype.F32, 0, nil) != -1 {
+	if PutResult(out, next, 8, dtype.F32, 0, nil, nil) != -1 {
 		t.Error("a result that does not fit is written")
+	}
+	strides := []int64{0, 7, int64(dtype.BF16.TorchCode()), 2, 2 | int64(Strided), 4, 5, 1, 4}
+	if next = PutResult(out, 1, 7, dtype.BF16, 2, []int64{4, 5}, []int64{1, 4}); next != 9 || !slices.Equal(out, strides) {
+		t.Error(next, out)
 	}
 	PutResize(out, 1, true, []int64{6})
 	if !slices.Equal(out[:4], []int64{1, 1, 1, 6}) {

@@ -114,7 +114,7 @@ const (
 // ResultWord is a word of one result. out[0] is how many results there are, the first begins at out[1].
 type ResultWord int
 
-// The words of a result. Its tensor is dense.
+// The words of a result. Its tensor is dense; it lies row by row unless its rank is marked Strided.
 const (
 	ResultHandle ResultWord = iota // of its storage; 0: no tensor is made, and the next result follows at once
 	ResultType                     // c10::ScalarType number
@@ -122,6 +122,12 @@ const (
 	ResultRank
 	ResultSizes // the first of as many sizes
 )
+
+// RankMark is or-ed to the rank of a result.
+type RankMark int64
+
+// Strided marks a result whose strides follow its sizes.
+const Strided RankMark = 0x100
 
 // ResizeWord is a word of out after the status Resize.
 type ResizeWord int

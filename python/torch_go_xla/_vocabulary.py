@@ -6,7 +6,7 @@ Generated from gocore/wire, gocore/dtype and gocore/errs by `go generate ./gocor
 from __future__ import annotations
 
 # State of the vocabulary; the library must have the same.
-HASH = "3f487990aa41867a"
+HASH = "e77a1802108b9cdb"
 
 # Disposition is what becomes of a result.
 NEW = 0

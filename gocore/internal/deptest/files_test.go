@@ -19,7 +19,7 @@ import (
 var engineFiles = []string{
 	"gate.go", "location.go", "loans.go", "text.go", "tier_cost.go", "tier.go", "explain.go", "program.go", // on their own
 	"job.go", "index_checks.go", "state.go", "rng.go", // what all parts share
-	"trace.go", "from_text.go", // recording
+	"strides.go", "trace.go", "from_text.go", // recording
 	"plan.go", "collectives.go", "launch.go", "compiling.go", "flush.go", // planning, compiling, launching
 	"layout.go", "index_errors.go", "sync.go", "transfer.go", "snapshot.go", "spmd.go", // values and where they lie
 	"capture.go", "replay.go", "foreign.go", "function.go", // captured computations

@@ -1,0 +1,147 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
+	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
+	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
+	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
+	"github.com/torch-go-xla/torch-go-xla/gocore/strided"
+)
+
+// Results lie in memory as torch's do. A result with strides is a storage whose value is the dense array in the order
+// of the strides: a transpose of the computed value. To read it again is the inverse transpose, which cancels.
+
+// laid is how an operand lies in memory.
+type laid struct {
+	argument int
+	strided.View
+}
+
+// strides are those that the operands of a call and its results' strides need.
+type layouts struct {
+	operands []laid
+	other    bool // an operand does not lie row by row
+	views    []strided.View
+	strides  []int64
+	perm     []int64
+}
+
+// note keeps how an operand lies in memory.
+func (l *layouts) note(argument int, v *alias.View) {
+	l.operands = append(l.operands, laid{argument, v.View})
+	l.other = l.other || !rowMajor(v.Size, v.Stride)
+}
+
+// rowMajor reports the strides of a new tensor. It is stricter than strided.Contiguous: a dimension of one element
+// counts, as torch looks at its stride too.
+func rowMajor(size, stride []int64) bool {
+	want := int64(1)
+	for d := len(size) - 1; d >= 0; d-- {
+		if stride[d] != want {
+			return false
+		}
+		want *= max(size[d], 1)
+	}
+	return true
+}
+
+// of gives the strides of a result of a size, until the next call; nil if it lies row by row.
+func (l *layouts) of(row *ops.Row, size []int64, a *ir.Args) ([]int64, error) {
+	if row.Strides == ops.Copied {
+		return l.copied(row, size, a)
+	}
+	if !l.other || len(size) < 2 {
+		return nil, nil
+	}
+	dst := l.strides[:0]
+	switch row.Strides {
+	case ops.Iterated:
+		l.views = l.views[:0]
+		for _, o := range l.operands {
+			if len(o.Size) > len(size) {
+				return nil, nil
+			}
+			l.views = append(l.views, o.View)
+		}
+		dst = strided.Iterated(dst, size, l.views)
+	case ops.Preserved:
+		if v := l.find(row.StridesOf); v != nil && slices.Equal(v.Size, size) {
+			dst = strided.Preserved(dst, v.View)
+		}
+	case ops.Format, ops.FormatOfAny, ops.FormatOfAll:
+		if l.channelsLast(row, len(size)) {
+			dst = strided.ChannelsLast(dst, size)
+		}
+	}
+	l.strides = dst
+	return dst, nil
+}
+
+// find is the first operand that is or belongs to an argument; nil if there is none.
+func (l *layouts) find(argument int) *laid {
+	for i := range l.operands {
+		if l.operands[i].argument == argument {
+			return &l.operands[i]
+		}
+	}
+	return nil
+}
+
+// channelsLast decides for a row whose results take over the memory format of operands.
+func (l *layouts) channelsLast(row *ops.Row, rank int) bool {
+	found := false
+	for _, o := range l.operands {
+		if o.argument < row.StridesOf || o.argument > row.StridesOf && (row.Strides != ops.FormatOfAny || o.argument > row.StridesOf+1) {
+			continue
+		}
+		is := len(o.Size) == rank && strided.IsChannelsLast(o.View)
+		if row.Strides == ops.FormatOfAll && !is {
+			return false
+		}
+		found = found || is
+	}
+	return found
+}
+
+// The numbers of torch's memory formats.
+const (
+	contiguousFormat = iota
+	preserveFormat
+	channelsLastFormat
+	channelsLast3DFormat
+)
+
+func (l *layouts) copied(row *ops.Row, size []int64, a *ir.Args) ([]int64, error) {
+	dst, rank, name := l.strides[:0], 4, "channels_last"
+	switch a.IntOr(row.StridesOf+1, preserveFormat) {
+	case contiguousFormat:
+		return nil, nil
+	case preserveFormat:
+		if v := l.find(row.StridesOf); v != nil && l.other {
+			dst = strided.Preserved(dst, v.View)
+		}
+		l.strides = dst
+		return dst, nil
+	case channelsLast3DFormat:
+		rank, name = 5, "channels_last_3d"
+	}
+	if len(size) != rank {
+		return nil, errs.New(errs.Runtime, "required rank %d tensor to use %s format", rank, name)
+	}
+	l.strides = strided.ChannelsLast(dst, size)
+	return l.strides, nil
+}
+
+// arranged is a value as the dense array that a tensor with these strides, dense too, stands for.
+func (l *layouts) arranged(t *alias.Trace, v ir.ID, stride []int64) ir.ID {
+	perm := l.perm[:0]
+	for d := range stride {
+		perm = append(perm, int64(d))
+	}
+	slices.SortStableFunc(perm, func(a, b int64) int { return cmp.Compare(stride[b], stride[a]) })
+	l.perm = perm
+	return t.Transpose(v, perm)
+}

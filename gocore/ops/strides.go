@@ -1,0 +1,24 @@
+package ops
+
+// Strides says how the results of an op lie in memory: by which rule of torch their strides follow from those of the
+// operands. A result of another rank than the rule is about lies row by row.
+type Strides uint8
+
+const (
+	// Unlaid is RowByRow, and in a family of elementwise ops Iterated.
+	Unlaid Strides = iota
+	// RowByRow: the results are contiguous, whatever the operands are.
+	RowByRow
+	// Iterated: the order of dimensions that torch's TensorIterator finds in all operands.
+	Iterated
+	// Preserved: as empty_like lays out a tensor like the operand.
+	Preserved
+	// Format: channels last if the operand is, else row by row.
+	Format
+	// FormatOfAny: channels last if the operand or the one behind it is.
+	FormatOfAny
+	// FormatOfAll: channels last if all members of the list are.
+	FormatOfAll
+	// Copied: as the memory format asks that is the next argument; Preserved without one.
+	Copied
+)

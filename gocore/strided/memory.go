@@ -1,0 +1,201 @@
+package strided
+
+import "slices"
+
+// maxRank bounds the dimensions of what these functions lay out; torch's TensorIterator knows 64.
+const maxRank = 64
+
+// Iterated appends the strides that torch's TensorIterator gives an element-wise result of a size, computed from
+// operands that broadcast to it. It appends nothing for a result that lies row by row.
+func Iterated(dst, size []int64, operands []View) []int64 {
+	n := len(size)
+	if n > maxRank {
+		return dst
+	}
+	if v := alike(size, operands); v != nil {
+		switch {
+		case all(operands, func(v View) bool { return Contiguous(v.Size, v.Stride) }):
+			return dst
+		case all(operands, View.channelsLastDense):
+			return ChannelsLast(dst, size)
+		case v.dense() && all(operands, func(w View) bool { return slices.Equal(w.Stride, v.Stride) }):
+			return append(dst, v.Stride...)
+		}
+	}
+	var strides [maxRank * 4]int64 // of each operand, broadcast
+	at := strides[:0]
+	for _, v := range operands {
+		for d := range n {
+			at = append(at, v.broadcast(d-(n-len(v.Size)), size[d]))
+		}
+	}
+	return packed(dst, size, false, func(inner, outer int) int { return iteratorOrder(size, at, inner, outer) })
+}
+
+// alike is the first operand if all have the result's size, else nil.
+func alike(size []int64, operands []View) *View {
+	for i := range operands {
+		if !slices.Equal(operands[i].Size, size) {
+			return nil
+		}
+	}
+	if len(operands) == 0 {
+		return nil
+	}
+	return &operands[0]
+}
+
+func all(operands []View, is func(View) bool) bool {
+	for _, v := range operands {
+		if !is(v) {
+			return false
+		}
+	}
+	return true
+}
+
+// dense is NonOverlappingDense without its allocation.
+func (v View) dense() bool {
+	want, last := int64(1), elements(v.Size)
+	for want < last {
+		found := false
+		for d, n := range v.Size {
+			if n > 1 && v.Stride[d] == want {
+				want, found = want*n, true
+				break
+			}
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}
+
+// broadcast is the stride along dimension d, which has size n in the result; 0 where the view lacks it.
+func (v View) broadcast(d int, n int64) int64 {
+	if d < 0 || v.Size[d] == 1 && n != 1 {
+		return 0
+	}
+	return v.Stride[d]
+}
+
+// iteratorOrder is TensorIterator's comparison of two dimensions: 1 if the inner one belongs outside, −1 if not, 0 if
+// no operand tells. strides are those of all operands, one after the other.
+func iteratorOrder(size, strides []int64, inner, outer int) int {
+	for n := len(size); len(strides) > 0; strides = strides[n:] {
+		a, b := strides[inner], strides[outer]
+		switch {
+		case a == 0 || b == 0:
+		case a < b:
+			return -1
+		case a > b || size[inner] > size[outer]:
+			return 1
+		}
+	}
+	return 0
+}
+
+// Preserved appends the strides of torch.preserve_format for a copy of a view: its own where it is dense, else those
+// of a dense tensor whose dimensions are in the same order. It appends nothing for a copy that lies row by row.
+func Preserved(dst []int64, v View) []int64 {
+	switch {
+	case Contiguous(v.Size, v.Stride) || len(v.Size) > maxRank:
+		return dst
+	case v.dense():
+		return append(dst, v.Stride...)
+	}
+	return packed(dst, v.Size, true, func(inner, outer int) int { return iteratorOrder(v.Size, v.Stride, inner, outer) })
+}
+
+// packed appends the strides of a dense tensor of a size whose dimensions are sorted as torch sorts them: by insertion,
+// as the comparison may not tell. It appends nothing if that leaves them in their order. With ones, an empty dimension
+// counts as one of one element.
+func packed(dst, size []int64, ones bool, compare func(inner, outer int) int) []int64 {
+	var perm [maxRank]int // innermost first
+	n := len(size)
+	for i := range n {
+		perm[i] = n - 1 - i
+	}
+	for i := 1; i < n; i++ {
+		outer := i
+		for inner := i - 1; inner >= 0; inner-- {
+			c := compare(perm[inner], perm[outer])
+			if c < 0 {
+				break
+			}
+			if c > 0 {
+				perm[inner], perm[outer] = perm[outer], perm[inner]
+				outer = inner
+			}
+		}
+	}
+	moved := false
+	for i := range n {
+		moved = moved || perm[i] != n-1-i
+	}
+	if !moved {
+		return dst
+	}
+	from, step := len(dst), int64(1)
+	dst = append(dst, size...)
+	for _, d := range perm[:n] {
+		dst[from+d] = step
+		if !ones || size[d] > 1 {
+			step *= size[d]
+		}
+	}
+	return dst
+}
+
+// channelsLast lists the dimensions from the innermost on, of images and of volumes.
+var channelsLast = map[int][]int{4: {1, 3, 2, 0}, 5: {1, 4, 3, 2, 0}}
+
+// ChannelsLast appends the strides of torch.channels_last, or channels_last_3d, for a size of 4 or 5 dimensions.
+func ChannelsLast(dst, size []int64) []int64 {
+	from, step := len(dst), int64(1)
+	dst = append(dst, size...)
+	for _, d := range channelsLast[len(size)] {
+		dst[from+d] = step
+		step *= max(size[d], 1)
+	}
+	return dst
+}
+
+// channelsLastDense is torch's is_contiguous(memory_format=torch.channels_last).
+func (v View) channelsLastDense() bool {
+	if len(v.Size) != 4 {
+		return false
+	}
+	want := int64(1)
+	for _, d := range channelsLast[4] {
+		if v.Size[d] == 1 {
+			continue
+		}
+		if v.Stride[d] != want {
+			return false
+		}
+		want *= v.Size[d]
+	}
+	return true
+}
+
+// IsChannelsLast is torch's rule for the memory format that an op takes over from an operand of 4 or 5 dimensions:
+// whether its strides are those of channels last, with gaps or without. What may be either is row by row.
+func IsChannelsLast(v View) bool {
+	dims, ok := channelsLast[len(v.Size)]
+	if !ok || v.Stride[1] == 0 {
+		return false
+	}
+	least := int64(0)
+	for _, d := range dims {
+		if v.Size[d] == 0 || v.Stride[d] < least || d == 0 && least == v.Stride[1] {
+			return false
+		}
+		least = v.Stride[d]
+		if v.Size[d] > 1 {
+			least *= v.Size[d]
+		}
+	}
+	return true
+}
