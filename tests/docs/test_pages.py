@@ -25,19 +25,7 @@ PAGES += [
 ]
 _BLOCK = re.compile(r"^```(python|diff)(?: raises=(\w+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
-# Runs the blocks that it is given, in one namespace.
-DRIVER = """
-import json, sys
-namespace = {"__name__": "__main__"}
-for name, raises, code in json.load(open(sys.argv[1])):
-    try:
-        exec(compile(code, name, "exec"), namespace)
-    except Exception as error:
-        if type(error).__name__ != raises and raises not in [c.__name__ for c in type(error).__mro__]:
-            raise
-    else:
-        assert not raises, f"{name} raises no {raises}"
-"""
+DRIVER = ROOT / "tests" / "programs" / "pages" / "blocks.py"
 
 
 class Block(NamedTuple):
@@ -67,7 +55,7 @@ def runs(block: Block) -> bool:
 
 @pytest.mark.parametrize("page", [p for p in PAGES if any(map(runs, blocks(p)))], ids=lambda p: p.stem)
 def test_code_runs(page: Path, ok: Callable[..., str], tmp_path: Path) -> None:
-    (tmp_path / "driver.py").write_text(DRIVER)
+    (tmp_path / "driver.py").write_text(DRIVER.read_text())
     (tmp_path / "blocks.json").write_text(json.dumps([block for block in blocks(page) if runs(block)]))
     ok(f"import runpy, sys; runpy.run_path({str(tmp_path / 'driver.py')!r})", tmp_path / "blocks.json")
 
