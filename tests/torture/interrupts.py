@@ -44,6 +44,8 @@ class Machine:
         self.w = torch.zeros(64, 64, device="xla")
         self.n = self.k = 0
         self.step = torch_go_xla.compile(lambda x: (x @ x).sin().sum())
+        # Exported before: an interrupt while torch traces may end the process, in torch (docs/reliability.md).
+        self.exported = torch.export.export(torch.nn.Linear(8, 8), (torch.ones(2, 8),))
         self.mesh = init_device_mesh("xla", (2,)) if spmd else None
         xm.save({"w": self.w}, self.path)
 
@@ -124,12 +126,11 @@ class Machine:
 
     def export(self) -> None:
         """Write a bundle."""
-        from torch_go_xla.stablehlo import save_torch_model_as_stablehlo
+        from torch_go_xla.stablehlo import save_as_stablehlo
 
         folder = self.path.parent / "bundle"
         shutil.rmtree(folder, ignore_errors=True)
-        model = torch.nn.Linear(8, 8)
-        save_torch_model_as_stablehlo(model, (torch.ones(2, 8),), folder)
+        save_as_stablehlo(self.exported, folder)
 
     def train(self) -> None:
         """Take a step of a model."""
