@@ -211,6 +211,16 @@ def test_a_c_function_is_called(target: str) -> None:
     torch.testing.assert_close((y * 2).cpu(), (torch.arange(6.0).reshape(2, 3) + 1) * 5)
 
 
+def test_a_capsule_is_called(library: ctypes.CDLL) -> None:
+    """As the capsules that jax.ffi.pycapsule makes."""
+    new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+    capsule = new(("PyCapsule_New", ctypes.pythonapi))(ctypes.cast(library.Scale, ctypes.c_void_p), None, None)
+    torch_go_xla.register_ffi_target("custom_ops_test_capsule", capsule)
+    x = torch.ones(2, device="xla")
+    config = {"backend_config": "{by = 4.0 : f32}", "api_version": 4}
+    assert stablehlo_custom_call([x], "custom_ops_test_capsule", [[2]], [x.dtype], **config).tolist() == [4, 4]
+
+
 def test_its_error_is_one_of_the_call(target: str) -> None:
     x = torch.ones(3, device="xla")
     y = stablehlo_custom_call([x], target, [[3]], [x.dtype], backend_config="{by = -1.0 : f32}", api_version=4)

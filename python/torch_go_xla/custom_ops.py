@@ -210,9 +210,8 @@ def _address(function: Any) -> int:
     if isinstance(function, CFuncPtr):
         return ctypes.cast(function, ctypes.c_void_p).value or 0
     if type(function).__name__ == "PyCapsule":
-        of = ctypes.pythonapi
-        of.PyCapsule_GetName.restype, of.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
-        of.PyCapsule_GetPointer.restype = ctypes.c_void_p
-        of.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-        return int(of.PyCapsule_GetPointer(function, of.PyCapsule_GetName(function)))
+        api = ctypes.pythonapi
+        name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", api))
+        pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", api))
+        return int(pointer(function, name(function)))
     raise TypeError(f"expected a C function, a capsule or an address, got {type(function).__name__}")
