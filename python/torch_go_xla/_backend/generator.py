@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import time
+import weakref
 from typing import Any, SupportsInt
 
 import torch
@@ -12,9 +14,7 @@ from .core import device_index, native
 NUMBERS: dict[int, int] = {}  # address of torch's generator -> number of the core's
 
 
-def _drop(address: int, number: int) -> None:
-    if NUMBERS.get(address) == number:  # not of a later generator at the same address
-        del NUMBERS[address]
+def _drop(_: weakref.ref[Any], number: int) -> None:
     native().drop_generator(number)
 
 
@@ -34,7 +34,9 @@ class Generator(torch.Generator):
         self._number, self._device = number, torch.device("xla", index)
         address = self._cdata  # type: ignore[attr-defined]
         NUMBERS[address] = number
-        native().when_gone(self, _drop, address, number)
+        # Another generator may get the address, so that it must be free at once; see `when_gone` on why in C.
+        free = weakref.ref(self, functools.partial(NUMBERS.pop, address))
+        native().when_gone(self, _drop, free, number)
         return self.manual_seed(self.initial_seed())
 
     @property

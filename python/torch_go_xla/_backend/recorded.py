@@ -265,6 +265,7 @@ class Recorded:
                     x.requires_grad,
                 )
             )
+        native().release_gone()  # a generator of the step alone must not be one of its state
         capture = _Capture(*native().capture(list(places), list(new), self._state))
         if capture.id:
             sync = native().sync if self._state else None
