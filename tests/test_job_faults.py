@@ -80,7 +80,7 @@ def test_a_process_that_does_not_come_is_named() -> None:
         stuck=[1],
         STOPS="1",
         SIZE="4",
-        TORCH_GO_XLA_JOB_TIMEOUT="3",
+        TORCH_GO_XLA_JOB_TIMEOUT="10",
     )
     assert (ended[0].code, ended[0].out) == (0, "told\n"), ended[0].err
 
