@@ -217,7 +217,7 @@ def test_compiled_functions() -> None:
     for _ in range(4):  # recorded, captured, replayed
         assert lookup(x, good).tolist() == [0, 4]
     for _ in range(3):
-        with pytest.raises(IndexError, match=r"index 3 is out of bounds.*\n.*test_check_indices"):
+        with pytest.raises(IndexError, match=r"index 3 is out of bounds.*\n.*test_index_checks"):
             lookup(x, bad).tolist()
         assert lookup(x, good).tolist() == [0, 4]
 
