@@ -2,7 +2,7 @@
 #ifndef TGX_VOCABULARY_H
 #define TGX_VOCABULARY_H
 
-#define TGX_VOCABULARY "e77a1802108b9cdb"
+#define TGX_VOCABULARY "f8094f3e6458a9b1"
 
 /* Kind says what an encoded argument is. */
 enum {
@@ -71,7 +71,7 @@ enum {
 
 /* RankMark is or-ed to the rank of a result. */
 enum {
-  TGX_STRIDED = 256,
+  TGX_STRIDED = 1073741824,
 };
 
 /* ResizeWord is a word of out after the status Resize. */

@@ -3,4 +3,4 @@
 package wire
 
 // Hash names the state of the vocabulary.
-const Hash = "e77a1802108b9cdb"
+const Hash = "f8094f3e6458a9b1"

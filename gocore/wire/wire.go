@@ -126,8 +126,8 @@ const (
 // RankMark is or-ed to the rank of a result.
 type RankMark int64
 
-// Strided marks a result whose strides follow its sizes.
-const Strided RankMark = 0x100
+// Strided marks a result whose strides follow its sizes; no rank is as large.
+const Strided RankMark = 1 << 30
 
 // ResizeWord is a word of out after the status Resize.
 type ResizeWord int
