@@ -132,6 +132,15 @@ func marginBounds(c *Ctx, text string) Bounds {
 	return Bounds{Index: c.ID(1), High: n, kind: errs.Runtime, text: fmt.Sprintf(text+accepted, 0, n-1)}
 }
 
+// pivotBounds are those of the rows that a factorization of argument 0 has exchanged, counted from one.
+func pivotBounds(text string) func(*Ctx) []Bounds {
+	return func(c *Ctx) []Bounds {
+		s := c.In(0)
+		n := sizeAt(s, max(len(s.Dims)-2, 0))
+		return []Bounds{{Index: c.ID(1), Low: 1, High: n + 1, kind: errs.Runtime, text: fmt.Sprintf(text+accepted, 1, n)}}
+	}
+}
+
 func unpoolBounds(c *Ctx) []Bounds {
 	size := c.Ints(2)
 	text := ""

@@ -294,3 +294,11 @@ def test_the_first_of_two() -> None:
     torch.ones(2, device="xla")[torch.tensor([7], device="xla")]
     with pytest.raises(IndexError, match="index 3"):
         torch_go_xla.sync()
+
+
+@pytest.mark.parametrize("pivot", [0, 4])
+@pytest.mark.parametrize("device", ["cpu", "xla"])
+def test_pivots(device: str, pivot: int) -> None:
+    lu, pivots = torch.eye(3).to(device), torch.tensor([1, pivot, 3], dtype=torch.int32).to(device)
+    with pytest.raises(RuntimeError, match="(?i)pivots .* lu_solve must all be"):
+        torch.linalg.lu_solve(lu, pivots, torch.ones(3, 1).to(device)).cpu()
