@@ -285,7 +285,7 @@ def test_a_graph_that_fails_op_by_op_is_not_tried_again():
     with set_tier("eager"):
         table = torch.arange(6.0, device="xla").view(3, 2)
         at = torch.tensor([1, 9], device="xla")
-        torch_go_xla.sync()
+        torch_go_xla.sync(wait=True)
         for k in range(3):
             with Counted() as ran:
                 F.embedding(at, table * 1.25).cpu()
