@@ -1,7 +1,8 @@
 """Lets the Go library load on systems with an older C library than the one it is built on.
 
 glibc 2.32 and 2.34 gave functions that are decades old a new version, as they
-moved from libpthread, libdl and libresolv into libc itself. What is linked on
+moved from libpthread, libdl and libresolv into libc itself. 2.29 gave log one,
+without the old handling of errors. What is linked on
 such a system asks for the new version. Here it is linked against stubs of the
 old libraries first, which newer systems still have, so that it asks for the old
 version: the wheel is then a ``manylinux_2_28`` one.
@@ -21,6 +22,7 @@ FUNCTIONS = {
         "pthread_attr_getstack", "pthread_attr_getstacksize", "pthread_create", "pthread_detach", "pthread_getattr_np",
         "pthread_key_create", "pthread_setspecific", "pthread_sigmask",
     ),
+    "libm.so.6": ("log",),
     "libresolv.so.2": ("__res_search",),
 }  # fmt: skip
 
