@@ -10,7 +10,7 @@ import random
 import pytest
 
 # Of sampled tests, one in so many of each file is of a tier, drawn by the seed.
-APART = {"check": 24, "test": 4, "all": 1}
+APART = {"check": 60, "test": 4, "all": 1}
 # Fixtures that run programs in processes of their own.
 PROCESSES = {"python", "ok", "plain_user"}
 
