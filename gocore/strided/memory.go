@@ -54,9 +54,12 @@ func all(operands []View, is func(View) bool) bool {
 	return true
 }
 
-// dense is NonOverlappingDense without its allocation.
+// dense reports whether the elements fill a block of memory once each.
 func (v View) dense() bool {
 	want, last := int64(1), elements(v.Size)
+	if last < 0 { // more than memory has
+		return false
+	}
 	for want < last {
 		found := false
 		for d, n := range v.Size {

@@ -89,7 +89,7 @@ func Contiguous(size, stride []int64) bool {
 			continue
 		}
 		if stride[d] != want {
-			return product(size) == 0
+			return slices.Contains(size, 0)
 		}
 		want *= size[d]
 	}
@@ -103,24 +103,16 @@ func NonOverlappingDense(size, stride []int64) (perm []int64, ok bool) {
 	if len(size) != len(stride) {
 		return nil, false
 	}
+	contiguous := Contiguous(size, stride)
+	if !contiguous && !(View{Size: size, Stride: stride}).dense() {
+		return nil, false
+	}
 	perm = make([]int64, len(size))
 	for d := range perm {
 		perm[d] = int64(d)
 	}
-	if Contiguous(size, stride) {
-		return perm, true
-	}
-	slices.SortStableFunc(perm, func(a, b int64) int { return order(stride[b], stride[a]) })
-	want := int64(1)
-	for i := len(perm) - 1; i >= 0; i-- {
-		d := perm[i]
-		if size[d] == 1 {
-			continue
-		}
-		if stride[d] != want {
-			return nil, false
-		}
-		want *= size[d]
+	if !contiguous {
+		slices.SortStableFunc(perm, func(a, b int64) int { return order(stride[b], stride[a]) })
 	}
 	return perm, true
 }

@@ -217,6 +217,9 @@ func TestLayouts(t *testing.T) {
 	if Contiguous([]int64{2, 3}, []int64{1}) {
 		t.Error("Contiguous of different lengths")
 	}
+	if _, ok := NonOverlappingDense([]int64{1 << 40, 1 << 40}, []int64{0, 0}); ok {
+		t.Error("NonOverlappingDense of an expanded tensor of more elements than 63 bits count")
+	}
 	if _, ok := NonOverlappingDense([]int64{2}, nil); ok {
 		t.Error("NonOverlappingDense of different lengths")
 	}
