@@ -71,23 +71,23 @@ def drawn(types, draw, mode):
     return [v.cpu() for v in values], (metrics.counter_value("InterpretedGraphs") or 0) - before
 
 
-@pytest.mark.parametrize("name", EXACT)
-def test_both_tiers_draw_the_same_bits(name):
-    types, draw = EXACT[name]
+def drawn_by_both(types, draw):
+    """For each type: what a compiled program draws, what is drawn op by op, and the type."""
     wanted, _ = drawn(types, draw, "compile")
     got, interpreted = drawn(types, draw, "eager")
     assert interpreted == 1
-    for a, b, d in zip(wanted, got, types, strict=True):
+    return zip(wanted, got, types, strict=True)
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_both_tiers_draw_the_same_bits(name):
+    for a, b, d in drawn_by_both(*EXACT[name]):
         assert torch.equal(a, b), d
 
 
 @pytest.mark.parametrize("name", NEAR)
 def test_both_tiers_draw_the_same_but_for_the_rounding(name):
-    types, draw = NEAR[name]
-    wanted, _ = drawn(types, draw, "compile")
-    got, interpreted = drawn(types, draw, "eager")
-    assert interpreted == 1
-    for a, b, d in zip(wanted, got, types, strict=True):
+    for a, b, d in drawn_by_both(*NEAR[name]):
         eps = torch.finfo(d).eps
         torch.testing.assert_close(b, a, rtol=4 * eps, atol=8 * eps)
 

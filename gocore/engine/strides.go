@@ -20,7 +20,7 @@ type laid struct {
 	strided.View
 }
 
-// strides are those that the operands of a call and its results' strides need.
+// layouts are how the operands of a call lie in memory, and scratch to find its results' strides.
 type layouts struct {
 	operands []laid
 	other    bool // an operand does not lie row by row
