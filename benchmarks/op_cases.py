@@ -14,8 +14,8 @@ from typing import Any
 
 from .subjects import Subject
 
-# What a sample takes at least, in seconds: short ops are repeated.
-_LEAST = 2e-3
+# What a sample takes at least, in seconds: ops are repeated, so that caches and threads are warm, as in a loop.
+_LEAST = 30e-3
 
 # Torch's namespace or JAX's, then the operands.
 Op = Callable[..., Any]
