@@ -110,6 +110,11 @@ pj_error pjc_destroy_all(const pj_api *api, int fn, const uintptr_t *objects,
 // Waits for an event and, when destroy is set, destroys it whatever came.
 pjc_result pjc_await(const pj_api *api, pj_event event, bool destroy);
 
+// Waits for an event for at most timeout_ns, for the first spin_ns of them
+// without sleeping. number is 1 if it is complete, with or without success.
+pjc_result pjc_await_for(const pj_api *api, pj_event event, int64_t spin_ns,
+                         int64_t timeout_ns);
+
 // An executable's argument block with every array that an execution needs,
 // allocated once. Go reads and writes the arrays in place.
 typedef struct {

@@ -2,7 +2,7 @@
 // and runtime for a device as a shared library and drives it.
 //
 // It imports only the standard library, and C of its own (abi.h states the
-// interface's layout, bridge.c, hot.c and queue.c are the C side). A program
+// interface's layout, bridge.c, hot.c, wait.c and queue.c are the C side). A program
 // uses it in this order:
 //
 //	plugin, err := pjrt.Load("/abs/path/to/plugin.so")

@@ -7,6 +7,7 @@ import "C"
 import (
 	"context"
 	"runtime"
+	"time"
 	"unsafe"
 )
 
@@ -28,6 +29,28 @@ func (c *Client) Await(e Event) error {
 		return c.fail(r.fn, r.error)
 	}
 	return nil
+}
+
+// spin is how long AwaitFor looks at an event before it sleeps. Being woken takes
+// longer than most programs of an inference step.
+const spin = 20 * time.Microsecond
+
+// AwaitFor waits until the operation is complete, for at most the timeout, and
+// reports whether it is, with or without success. Like Await it holds a thread:
+// the one that completes the operation wakes it directly.
+func (c *Client) AwaitFor(e Event, timeout time.Duration) (bool, error) {
+	if e == 0 {
+		return true, nil
+	}
+	if err := c.track.useEvent(C.pj_fn_Event_Await, e); err != nil {
+		return false, err
+	}
+	spinning := min(spin, timeout)
+	r := C.pjc_await_for(c.plugin.api, C.pj_event(e), C.int64_t(spinning), C.int64_t(timeout))
+	if r.error != 0 {
+		return false, c.fail(r.fn, r.error)
+	}
+	return r.number != 0, nil
 }
 
 // AwaitContext waits as Await does, but no longer than the context, and then

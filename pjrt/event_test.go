@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 	"unsafe"
 )
 
@@ -314,5 +315,46 @@ func TestWaitContextCanBeRepeated(t *testing.T) {
 	}
 	if err := f.DestroyEvents(e); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAwaitFor waits for an event that comes too late, that comes meanwhile, and that has come.
+func TestAwaitFor(t *testing.T) {
+	f := newFixture(t, nil)
+	if done, err := f.AwaitFor(0, time.Hour); !done || err != nil {
+		t.Errorf("no event: %v, %v", done, err)
+	}
+	before := MemoryCounters()
+	for code, message := range map[Code]string{OK: "", Aborted: "given up"} {
+		e, err := f.NewEvent()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, timeout := range []time.Duration{-time.Second, 0, time.Nanosecond, 2 * spin} {
+			if done, err := f.AwaitFor(e, timeout); done || err != nil {
+				t.Errorf("for %v: %v, %v", timeout, done, err)
+			}
+		}
+		set := make(chan error)
+		go func() { set <- f.SetEvent(e, code, message) }()
+		if done, err := f.AwaitFor(e, time.Hour); !done || err != nil {
+			t.Errorf("%v: %v, %v", code, done, err)
+		}
+		if err := <-set; err != nil {
+			t.Error(err)
+		}
+		if done, err := f.AwaitFor(e, 0); !done || err != nil {
+			t.Errorf("%v, complete: %v, %v", code, done, err)
+		}
+		if err := f.AwaitAndDestroy(e); (err != nil) != (code != OK) {
+			t.Errorf("%v: %v", code, err)
+		}
+	}
+	// The thread that completes an event may be the last to leave a wait.
+	if after, ok := eventually(func() ([]MemoryCounter, bool) {
+		now := MemoryCounters()
+		return now, slices.Equal(now, before)
+	}); !ok {
+		t.Errorf("waits that are over keep memory: %+v before, %+v after", before, after)
 	}
 }

@@ -153,14 +153,9 @@ static PyObject *fast_handle(PyObject *self, PyObject *tensor) {
 static PyObject *fast_is_full(PyObject *self, PyObject *tensor) {
   (void)self;
   struct tgx_meta m;
-  int64_t storage_bytes = 0, step = 1;
+  int64_t bytes;
   if (device_meta(tensor, &m) < 0) return NULL;
-  bool full = m.offset == 0 && tgx_shim.aoti_torch_get_storage_size(m.owner, &storage_bytes) == 0;
-  for (int64_t i = m.ndim - 1; full && i >= 0; i--) {
-    full = m.sizes[i] == 1 || m.strides[i] == step;
-    step *= m.sizes[i];
-  }
-  full = full && step * tgx_item_size(m.scalar_type) == storage_bytes;
+  bool full = tgx_is_full(&m, &bytes);
   tgx_meta_free(&m);
   return PyBool_FromLong(full);
 }
@@ -282,6 +277,8 @@ static PyMethodDef methods[] = {
     {"set_skipped_directories", tgx_set_skipped, METH_O, "set_skipped_directories(tuple of str)"},
     {"forked", fast_forked, METH_NOARGS, "forked() -> bool: this process was forked after the start"},
     {"item", tgx_item, METH_O, "item(tensor) -> number, or NotImplemented"},
+    {"setup_host", tgx_setup_host, METH_VARARGS, "setup_host(torch.empty, device, dtypes by number)"},
+    {"cpu", tgx_cpu, METH_O, "cpu(tensor) -> tensor, or NotImplemented"},
     {"wrapped_number", tgx_wrapped_number, METH_NOARGS, "wrapped_number() -> descriptor of Tensor._wrapped_number"},
     {"to", (PyCFunction)(void (*)(void))tgx_to, METH_FASTCALL, "to(tensor, device) -> tensor, or NotImplemented"},
     {"empty", (PyCFunction)(void (*)(void))tgx_empty, METH_FASTCALL | METH_KEYWORDS,

@@ -4,6 +4,7 @@
  *   tensors.c   plain torch tensors whose storage address is a core handle; storages that died
  *   encode.c    Python arguments of an op -> words of the core
  *   scalar.c    the element of a tensor as a Python number
+ *   host.c      small tensors as tensors of the CPU
  *   factory.c   tensors without a value
  *   kernel.c    one callable object per ATen overload: binds, encodes, traces, builds the results
  *   batchnorm.c the kernel of native_batch_norm, which chooses among others
@@ -160,6 +161,8 @@ struct tgx_meta {
 /* 0, or -1 with an exception. For a tensor on another device, handle is its data address. */
 int tgx_meta_read(PyObject *tensor, struct tgx_meta *meta);
 void tgx_meta_free(struct tgx_meta *meta);
+/* Whether a tensor of the device is contiguous and the whole of its storage, and the bytes of that. */
+bool tgx_is_full(const struct tgx_meta *meta, int64_t *bytes);
 /* probe_tensor(tensor, implementation address): finds the at::Tensor in a tensor's Python object. */
 PyObject *tgx_probe_tensor(PyObject *module, PyObject *args);
 /* The at::Tensor of a Python tensor, borrowed from it; NULL where probe_tensor has not found it. */
@@ -203,8 +206,17 @@ int tgx_encode(struct tgx_call *call, enum tgx_type type, PyObject *arg);
 
 /* item(tensor): its one element as a Python number, or NotImplemented where that takes more than a copy. */
 PyObject *tgx_item(PyObject *module, PyObject *tensor);
+/* Waits until a storage is computed and copies it, which has that many bytes; -1 with an exception. */
+int tgx_read(int64_t handle, void *to, int64_t nbytes);
 /* wrapped_number(): the descriptor of Tensor._wrapped_number. */
 PyObject *tgx_wrapped_number(PyObject *module, PyObject *unused);
+
+/* ---- host.c ---- */
+
+/* setup_host(torch.empty, torch.device("cpu"), {number: torch.dtype}): how tensors of the CPU are made. */
+PyObject *tgx_setup_host(PyObject *module, PyObject *args);
+/* cpu(tensor): a copy of a small plain tensor on the CPU, or NotImplemented. */
+PyObject *tgx_cpu(PyObject *module, PyObject *tensor);
 
 /* ---- factory.c ---- */
 

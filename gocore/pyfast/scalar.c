@@ -39,6 +39,16 @@ static int await(int64_t handle) {
   return -1;
 }
 
+int tgx_read(int64_t handle, void *to, int64_t nbytes) {
+  int64_t status;
+  if (await(handle) < 0) return -1;
+  while ((status = tgx_fetch(handle, to, nbytes)) == TGX_BUSY)
+    if (tgx_wait() < 0) return -1;
+  if (status == TGX_DONE) return 0;
+  tgx_set_error();
+  return -1;
+}
+
 PyObject *tgx_item(PyObject *module, PyObject *tensor) {
   struct tgx_meta m;
   int64_t nbytes = 0, elements = 1, v[2];
@@ -52,14 +62,7 @@ PyObject *tgx_item(PyObject *module, PyObject *tensor) {
   plain = plain && nbytes <= MAX_BYTES && at + size <= nbytes;
   tgx_meta_free(&m);
   if (!plain) Py_RETURN_NOTIMPLEMENTED;
-  if (await(m.handle) < 0) return NULL;
-  int64_t status;
-  while ((status = tgx_fetch(m.handle, data, nbytes)) == TGX_BUSY)
-    if (tgx_wait() < 0) return NULL;
-  if (status != TGX_DONE) {
-    tgx_set_error();
-    return NULL;
-  }
+  if (tgx_read(m.handle, data, nbytes) < 0) return NULL;
   if (tgx_host_value(m.scalar_type, data + at, v) < 0) Py_RETURN_NOTIMPLEMENTED;
   return number(m.scalar_type, v);
 }

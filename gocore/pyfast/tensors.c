@@ -199,6 +199,16 @@ failed_early:
   return -1;
 }
 
+bool tgx_is_full(const struct tgx_meta *m, int64_t *bytes) {
+  int64_t step = 1;
+  bool full = m->offset == 0 && tgx_shim.aoti_torch_get_storage_size(m->owner, bytes) == 0;
+  for (int64_t i = m->ndim - 1; full && i >= 0; i--) {
+    full = m->sizes[i] == 1 || m->strides[i] == step;
+    step *= m->sizes[i];
+  }
+  return full && step * tgx_item_size(m->scalar_type) == *bytes;
+}
+
 void tgx_meta_free(struct tgx_meta *m) {
   if (m->owned) tgx_shim.aoti_torch_delete_tensor_object(m->owner);
 }

@@ -8,7 +8,6 @@
 package runtime
 
 import (
-	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -258,22 +257,28 @@ func (b *Buffer) AwaitFor(timeout time.Duration) (bool, error) {
 	if b.host.Load() != 0 {
 		return true, b.Await()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
+	until := time.Now().Add(timeout)
 	if b.state.Load() == bufPending && (timeout == 0 || !b.Dev.waitUntil(b.Ready, timeout)) {
 		return false, nil
 	}
 	if err := b.Await(); err != nil {
 		return false, err
 	}
+	done, err := b.awaitUntil(until)
+	return done && err == nil, b.recorded(b.Dev.explain(err, "computing %s on %s", b.Shape, b.Dev))
+}
+
+// awaitUntil waits until the parts of a buffer, which has them, are computed, or until a time. It reports whether they are;
+// the error is that of the computation.
+func (b *Buffer) awaitUntil(until time.Time) (bool, error) {
 	c := b.Dev.client
 	ev, err := c.Ready(b.parts[0]) // the devices run in step
-	if err == nil {
-		err = c.AwaitContext(ctx, ev)
-		err = errors.Join(err, c.DestroyEvents(ev))
+	if err != nil {
+		return false, err
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		return false, nil
+	done, err := c.AwaitFor(ev, time.Until(until))
+	if done {
+		return true, c.AwaitAndDestroy(ev)
 	}
-	return err == nil, b.recorded(b.Dev.explain(err, "computing %s on %s", b.Shape, b.Dev))
+	return false, errors.Join(err, c.DestroyEvents(ev))
 }

@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -160,11 +159,9 @@ func (d *Device) Submitted() int64 {
 // timeout (0: none); done is false if it expired. Launches that come later are not waited for: threads that
 // always have another one would keep the caller here.
 func (d *Device) Wait(launches int64, timeout time.Duration) (done bool, err error) {
-	ctx := context.Background()
+	until := time.Time{}
 	if timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, timeout)
-		defer cancel()
+		until = time.Now().Add(timeout)
 	}
 	if !d.waitUntil(func() bool { return d.started.Load() >= launches }, timeout) {
 		return false, nil
@@ -175,7 +172,7 @@ func (d *Device) Wait(launches int64, timeout time.Duration) (done bool, err err
 		if d.numbers[d.next] > launches {
 			break
 		}
-		done, failure := d.retireWithin(ctx, d.next)
+		done, failure := d.retireBefore(until, d.next)
 		err = errors.Join(err, failure)
 		if !done {
 			return false, err
@@ -234,20 +231,27 @@ func (d *Device) retireAt(place int) error {
 	return first
 }
 
-// retireWithin waits as retireAt does, but no longer than the context; done is false if that has ended, and the
-// rest of the execution is still to be retired.
-func (d *Device) retireWithin(ctx context.Context, place int) (done bool, first error) {
+// retireBefore waits as retireAt does, but no longer than until a time (zero: for ever); done is false if that has come, and
+// the rest of the execution is still to be retired.
+func (d *Device) retireBefore(until time.Time, place int) (done bool, first error) {
 	events := d.ring[place]
 	for i, ev := range events {
 		if ev == 0 {
 			continue
 		}
-		err := d.client.AwaitContext(ctx, ev)
-		if errors.Is(err, context.DeadlineExceeded) {
-			return false, first
+		err := error(nil)
+		if !until.IsZero() {
+			if done, err = d.client.AwaitFor(ev, time.Until(until)); !done && err == nil {
+				return false, first
+			}
 		}
 		events[i] = 0
-		if err = errors.Join(err, d.client.DestroyEvents(ev)); err != nil && first == nil {
+		if err == nil {
+			err = d.client.AwaitAndDestroy(ev)
+		} else {
+			err = errors.Join(err, d.client.DestroyEvents(ev))
+		}
+		if err != nil && first == nil {
 			first = d.explain(err, "running a program on %s", d)
 		}
 	}

@@ -292,6 +292,52 @@ def test_an_element_is_read(x):
     assert torch._neg_view(x)[0, 0].item() == -1
 
 
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64, torch.uint16]
+)
+@pytest.mark.parametrize("shape", [(), (3,), (2, 1, 3)])
+def test_small_results_are_copied_to_the_host(dtype, shape):
+    want = torch.full(shape, 3).to(dtype)
+    there = want.to("xla").clone()
+    here, short = taken(there.cpu)
+    assert short and here.device.type == "cpu" and here.dtype == dtype and torch.equal(here, want)
+    assert here.stride() == want.stride() and not here.requires_grad
+    here.resize_(5).zero_()
+    assert torch.equal(there.cpu(), want)
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        lambda x: x.t(),
+        lambda x: x[1],
+        lambda x: x.conj() if x.is_complex() else torch._neg_view(x),
+        lambda x: torch.zeros(40000, device="xla"),
+        lambda x: torch.zeros(0, 3, device="xla"),
+        lambda x: x.requires_grad_() * 2,
+        lambda x: torch.nn.Parameter(x),
+    ],
+    ids=["transposed", "part", "negated", "large", "empty", "with a gradient", "parameter"],
+)
+def test_other_results_are_copied_by_torch(x, tensor):
+    there = tensor(x)
+    here, short = taken(there.cpu)
+    assert (
+        not short and torch.equal(here.detach().to("xla"), there.detach()) and here.requires_grad == there.requires_grad
+    )
+
+
+def test_what_failed_is_raised_where_it_is_read(x):
+    from torch_go_xla import _XLAC
+
+    there = x + 1
+    _XLAC._set_buffer_donation(x, True)
+    (x + 2).cpu()
+    with pytest.raises(RuntimeError, match="donated"):
+        taken(x.cpu)
+    assert there.cpu()[0, 0] == 2
+
+
 # ---- wrong calls ----
 
 

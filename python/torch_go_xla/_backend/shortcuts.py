@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-from .core import native
+from .core import SCALAR_TYPE, native
 from .rows import Row
 
 
@@ -72,9 +72,11 @@ def install(rows: Iterable[Row], kernels: Mapping[str, Any]) -> bool:
     fast = native().fast
     if not _setup(fast):
         return False
+    fast.setup_host(torch.empty, torch.device("cpu"), {number: dtype for dtype, number in SCALAR_TYPE.items()})
     methods = vars(torch._C.TensorBase)
     fast.add_shortcut(methods["item"], fast.item, None, 1, -1)
     fast.add_shortcut(methods["to"], fast.to, None, 2, -1)
+    fast.add_shortcut(methods["cpu"], fast.cpu, None, 1, -1)
     for target, overload, for_number, operands, rank in _shortcuts(rows):
         kernel, number_kernel = kernels.get(overload), kernels.get(for_number or "")
         if kernel is not None:
