@@ -33,6 +33,27 @@ func MemoryInfo(device int64) (object string, err error) {
 	return encoded(engine.Default.MemoryInfo(int(device)))
 }
 
+// MemoryStats returns what the arrays of a device take, by the names of torch.accelerator.memory_stats.
+//
+//control:open
+func MemoryStats(device int64) (object string, err error) {
+	return encoded(engine.Default.MemoryStats(int(device)))
+}
+
+// ResetMemoryStats makes what a device's arrays take now their peak; without peak, it forgets what they took in all.
+//
+//control:open
+func ResetMemoryStats(device int64, peak bool) error {
+	return failed(engine.Default.ResetMemoryStats(int(device), peak))
+}
+
+// LargestArrays returns the largest arrays of a device's tensors: shape, bytes, op, line; count of them at most.
+//
+//control:open
+func LargestArrays(device, count int64) (list string, err error) {
+	return encoded(engine.Default.LargestArrays(int(device), int(count)))
+}
+
 // OpTable returns an object for every op of the core, in the order of their numbers: name, schema, shortcut (names,
 // number, rank; see ops.Shortcut), also, torch (whether programs call torch's own kernel).
 func OpTable() (list string) { return marshal(engine.OpTable()) }

@@ -1,6 +1,7 @@
 package alias
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
@@ -100,6 +101,17 @@ func (s *Store) Cell(h Handle) (*Cell, error) {
 		}
 	}
 	return nil, errs.New(errs.Runtime, "stale or foreign storage handle %#x", uint64(h))
+}
+
+// Cells gives the cells in use. The store must not change meanwhile.
+func (s *Store) Cells() iter.Seq[*Cell] {
+	return func(yield func(*Cell) bool) {
+		for i := range s.cells[1:] {
+			if c := &s.cells[1+i]; c.State != Free && !yield(c) {
+				return
+			}
+		}
+	}
 }
 
 // At is the cell in a slot of a dirty list.

@@ -1,12 +1,14 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
 	"github.com/torch-go-xla/torch-go-xla/gocore/config"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
+	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
 	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
@@ -111,6 +113,79 @@ func (ins *inspector) MemoryInfo(dev int) (map[string]int64, error) {
 		"bytes_used": st.BytesInUse, "peak_bytes_used": st.PeakBytesInUse, "bytes_limit": st.BytesLimit,
 		"num_allocs": st.NumAllocs, "largest_alloc": st.LargestAllocSize, "live_bytes": runtime.LiveBytes(),
 	}, nil
+}
+
+// MemoryStats is what the arrays of a device take, by the names of torch.accelerator.memory_stats. What the plugin's
+// allocator has reserved is there where it tells.
+func (ins *inspector) MemoryStats(dev int) (map[string]int64, error) {
+	d, err := ins.device(dev)
+	if err != nil {
+		return nil, err
+	}
+	u := d.Usage()
+	stats := map[string]int64{
+		"allocated_bytes.all.current": u.Bytes, "allocated_bytes.all.peak": u.PeakBytes,
+		"allocated_bytes.all.allocated": u.Taken, "allocated_bytes.all.freed": u.Freed,
+		"allocation.all.current": u.Arrays, "allocation.all.peak": u.PeakArrays,
+		"allocation.all.allocated": u.TakenArrays, "allocation.all.freed": u.FreedArrays,
+	}
+	if st, err := d.MemoryStats(); err == nil {
+		stats["reserved_bytes.all.current"], stats["reserved_bytes.all.peak"] = st.BytesInUse, st.PeakBytesInUse
+		stats["limit_bytes"] = st.BytesLimit
+	}
+	return stats, nil
+}
+
+// ResetMemoryStats makes what a device's arrays take now their peak, or forgets what they took in all.
+func (ins *inspector) ResetMemoryStats(dev int, peak bool) error {
+	d, err := ins.device(dev)
+	switch {
+	case err != nil:
+		return err
+	case peak:
+		d.ResetPeak()
+	default:
+		d.ResetTotals()
+	}
+	return nil
+}
+
+// LiveArray is the array of one or more tensors that share a storage.
+type LiveArray struct {
+	Shape string `json:"shape"`
+	Bytes int64  `json:"bytes"`
+	Op    string `json:"op"`   // that computed it; "" for a transfer
+	Where string `json:"line"` // of Python, "file:line"; "" where it is not known
+}
+
+// LargestArrays is the largest arrays of a device's tensors, the largest first, n at most. What is recorded and not
+// computed is not among them.
+func (ins *inspector) LargestArrays(dev, n int) ([]LiveArray, error) {
+	if _, err := ins.device(dev); err != nil {
+		return nil, err
+	}
+	if err := ins.lock(); err != nil {
+		return nil, err
+	}
+	defer ins.mu.Unlock()
+	var found []*runtime.Buffer
+	seen := make(map[*runtime.Buffer]bool)
+	for c := range ins.store.Cells() {
+		if b, ok := c.Buf.(*runtime.Buffer); ok && c.State == alias.Device && c.Dev == int32(dev) && !seen[b] {
+			seen[b] = true
+			found = append(found, b)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b *runtime.Buffer) int { return cmp.Compare(b.Shape.Bytes(), a.Shape.Bytes()) })
+	out := []LiveArray{}
+	for _, b := range found[:min(n, len(found))] {
+		array := LiveArray{Shape: b.Shape.String(), Bytes: b.Shape.Bytes(), Where: ins.where.Where(b.Origin.Loc)}
+		if b.Origin.Op != 0 {
+			array.Op = ops.Name(ir.Op(b.Origin.Op))
+		}
+		out = append(out, array)
+	}
+	return out, nil
 }
 
 // ClientMemory is the C memory that the client of the plugin holds in the process, by purpose: bytes and blocks.

@@ -40,6 +40,7 @@ type Buffer struct {
 	pins     atomic.Int32
 	host     atomic.Uintptr // what Pin gives, once that is known
 	borrowed bool           // the memory is the host's: no program takes it over
+	counted  atomic.Bool    // it is in the device's usage
 }
 
 // Origin is the op and the source line that a value was recorded by, as numbers; the zero value is unknown. What
@@ -111,11 +112,25 @@ func (b *Buffer) Release() {
 	}
 	live.Add(-1)
 	liveBytes.Add(-b.bytes)
+	b.gone()
 	countUnreported(b.Dev.client.Destroy(b.parts...))
 }
 
 // ready makes a pending buffer ready, whose parts have been set.
-func (b *Buffer) ready() { b.state.Store(bufReady) }
+func (b *Buffer) ready() {
+	if !b.borrowed {
+		b.counted.Store(true)
+		b.Dev.usage.add(b.bytes)
+	}
+	b.state.Store(bufReady)
+}
+
+// gone takes the buffer out of the device's usage.
+func (b *Buffer) gone() {
+	if b.counted.Swap(false) {
+		b.Dev.usage.drop(b.bytes)
+	}
+}
 
 // fail makes a pending buffer an error.
 func (b *Buffer) fail(err error) {
@@ -140,6 +155,7 @@ func (b *Buffer) kill(step int64) {
 	}
 	b.err = b.recorded(errs.New(errs.Donated, "the buffer of this tensor (%s on %s)%s was donated to the program of step %d, which has taken its memory; its value is gone", b.Shape, b.Dev, where, step))
 	b.state.Store(bufDead)
+	b.gone()
 }
 
 // Err is the failure of the program that was to fill the buffer, or the donation that ended it; nil

@@ -41,6 +41,8 @@ type Device struct {
 	ring    [inFlight][]pjrt.Event // of each execution, one event a device
 	numbers [inFlight]int64        // of each execution, the launch that it belongs to
 	next    int
+
+	usage usage
 }
 
 func newDevice(c *Client, index int, devs []*pjrt.Device, spmd bool) *Device {

@@ -90,7 +90,7 @@ func (b *Buffer) memory() (uintptr, error) {
 // give moves the results to buffers: those that take over an argument's into its memory, the others into new memory. The
 // caller holds run. It is false, with nothing done, if there is no memory.
 func (d *Device) give(l *Launch, args []unsafe.Pointer, results Interpreted) bool {
-	from := l.takenOver()
+	from, made := l.takenOver(), int64(0)
 	for i, o := range l.Outs {
 		if _, takes := from[i]; takes {
 			continue
@@ -104,7 +104,9 @@ func (d *Device) give(l *Launch, args []unsafe.Pointer, results Interpreted) boo
 			}
 			return false
 		}
+		made += o.bytes
 	}
+	d.usage.need(made)
 	for i, a := range from {
 		o, arg := l.Outs[i], l.Args[a]
 		results.Copy(i, args[a], o.Shape.Bytes())

@@ -25,7 +25,8 @@ import (
 type Executable struct {
 	dev  *Device
 	exe  *pjrt.Executable
-	args int // on each of the plugin's devices
+	args int   // on each of the plugin's devices
+	need int64 // bytes that a run takes beside its arguments, on all of these devices; 0 if the plugin does not know
 	mu   sync.Mutex
 	free []*pjrt.Call
 	raw  []pjrt.Buffer // scratch of the launch that holds Device.run
@@ -102,6 +103,9 @@ func (d *Device) load(exe *pjrt.Executable, args int, replicas bool) *Executable
 	n := len(d.devs)
 	x := &Executable{dev: d, exe: exe, args: args, joint: replicas || d.Spans(),
 		raw: make([]pjrt.Buffer, n*args), outs: make([]pjrt.Buffer, n*exe.NumOutputs())}
+	if takes, err := exe.MemoryStats(); err == nil { // of a plugin that does not know, the arrays are all that is counted
+		x.need = int64(n) * max(takes.Temp+takes.Output-takes.Alias, 0)
+	}
 	if x.joint {
 		if module, err := x.Module(); err == nil {
 			x.exchanges = d.job.exchangesOf(d, hlo.Collectives(module))
@@ -426,6 +430,7 @@ func (d *Device) start(l *Launch, x *Executable) error {
 			o.parts[k] = x.outs[k*len(l.Outs)+i]
 		}
 	}
+	d.usage.need(x.need)
 	if x.joint { // others decide how long it takes: callers who wait for the queue can be interrupted
 		if err := d.awaitExchange(); err != nil {
 			return err

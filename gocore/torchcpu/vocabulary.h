@@ -2,7 +2,7 @@
 #ifndef TGX_VOCABULARY_H
 #define TGX_VOCABULARY_H
 
-#define TGX_VOCABULARY "f8094f3e6458a9b1"
+#define TGX_VOCABULARY "b8acfaf432c0bc8e"
 
 /* Kind says what an encoded argument is. */
 enum {

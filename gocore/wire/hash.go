@@ -3,4 +3,4 @@
 package wire
 
 // Hash names the state of the vocabulary.
-const Hash = "f8094f3e6458a9b1"
+const Hash = "b8acfaf432c0bc8e"

@@ -196,6 +196,11 @@ class Control:
         results_ = _words(results)
         return str(self.call(self._go.bindings_Function, *_at(arguments_), *_at(results_)))
 
+    def largest_arrays(self, device: int, count: int) -> list[Any]:
+        """Return the largest arrays of a device's tensors: shape, bytes, op, line; count of them at most."""
+        self.open()
+        return list(json.loads(self.call(self._go.bindings_LargestArrays, device, count)) or ())
+
     def leave_job(self) -> None:
         """End what reach_job and open_device wait for, with an error."""
         self.call(self._go.bindings_LeaveJob)
@@ -229,6 +234,11 @@ class Control:
         """Return the figures of a device's allocator, in bytes."""
         self.open()
         return dict(json.loads(self.call(self._go.bindings_MemoryInfo, device)))
+
+    def memory_stats(self, device: int) -> dict[str, Any]:
+        """Return what the arrays of a device take, by the names of torch.accelerator.memory_stats."""
+        self.open()
+        return dict(json.loads(self.call(self._go.bindings_MemoryStats, device)))
 
     def metrics(self) -> list[Any]:
         """Return the metrics that have samples: name, unit, count, total, samples."""
@@ -325,6 +335,11 @@ class Control:
         results_ = _words(bytes(8 * results))
         self.call(self._go.bindings_Replay, id, *_at(arguments_), *_at(results_))
         return list(results_)
+
+    def reset_memory_stats(self, device: int, peak: bool) -> None:
+        """Make what a device's arrays take now their peak; without peak, it forgets what they took in all."""
+        self.open()
+        self.call(self._go.bindings_ResetMemoryStats, device, peak)
 
     def returned(self) -> list[Any]:
         """Return the numbers of borrowed arrays that are free for other use, each once."""

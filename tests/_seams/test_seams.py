@@ -248,6 +248,7 @@ LOSSES = {
         "AssertionError",
     ),
     "accelerator": (X + "torch.accelerator.synchronize()", "doesn't support synchronizing"),
+    "accelerator-memory": (X + "torch.accelerator.memory_allocated()", "is not a DeviceAllocator"),
     "backward-thread": (
         "import torch, torch_go_xla; torch.ones(3, device='xla:1', requires_grad=True).sum().backward()",
         "device_ready_queues_",

@@ -247,7 +247,6 @@ def hurt(job: Attempt, fault: str, victim: int, moment: int, pause: float) -> tu
 def restarts(counts: Counts, strangers: Strangers, sizes: list[int], deaths: int, name: str) -> None:
     """Have torchrun start a job again after each of its deaths, then go on with another number of processes."""
     folder = Path(tempfile.mkdtemp(prefix="torture-jobs-"))
-    (folder / "program.py").write_text(PROGRAM)
     try:
         for size in sizes:
             counts.tries += 1
@@ -261,7 +260,7 @@ def restarts(counts: Counts, strangers: Strangers, sizes: list[int], deaths: int
                 "DEATHS": deaths,
             }
             agent = subprocess.Popen(
-                [*command, str(folder / "program.py")],
+                [*command, str(PROGRAM)],
                 env={**os.environ, **{k: str(v) for k, v in env.items()}},
                 **{"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "start_new_session": True},
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 
 from torch.linalg import LinAlgError as LinAlgError  # type: ignore[attr-defined]
 
@@ -14,7 +15,14 @@ class XlaError(RuntimeError):
 
 
 class OutOfMemoryError(XlaError):
-    """The device has no memory left."""
+    """The device has no memory left. A note of the exception names the largest arrays on it."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        from .usage import memory_summary
+
+        with contextlib.suppress(Exception):  # the error itself must not get lost
+            self.add_note(memory_summary())
 
 
 class CompileError(XlaError):

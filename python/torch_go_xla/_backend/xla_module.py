@@ -12,6 +12,17 @@ from typing import Any
 import torch
 
 from .core import device_index, native
+from .usage import (
+    max_memory_allocated,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_reserved,
+    memory_stats,
+    memory_summary,
+    reset_accumulated_memory_stats,
+    reset_peak_memory_stats,
+)
 
 _initialized = True  # torch.utils.checkpoint asks for it
 

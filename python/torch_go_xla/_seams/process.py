@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -11,7 +12,7 @@ import torch
 from torch._C import _ImperativeEngine
 
 from .. import _dynamo
-from .._backend import xla_module
+from .._backend import usage, xla_module
 from .._backend.core import native, scalar_type
 
 Function = Callable[..., Any]
@@ -83,3 +84,24 @@ def dynamo_backend() -> str:
     else:
         sys.modules[name] = ModuleType(name, "openxla is torch_go_xla's, which an entry point names.")
     return ""
+
+
+def accelerator_memory(*originals: Function) -> tuple[Function, ...]:
+    """Return the memory functions of `torch.accelerator`, which ask torch where its accelerator is another device."""
+    ours: tuple[Function, ...] = (
+        usage.memory_stats,
+        usage.reset_accumulated_memory_stats,
+        usage.reset_peak_memory_stats,
+        usage.mem_get_info,
+        xla_module.empty_cache,
+    )
+    return tuple(_of_accelerator(*pair) for pair in zip(originals, ours * (len(originals) // len(ours)), strict=True))
+
+
+def _of_accelerator(original: Function, ours: Function) -> Function:
+    @functools.wraps(original)
+    def function(*args: Any) -> Any:
+        accelerator = torch.accelerator.current_accelerator()
+        return (ours if accelerator is not None and accelerator.type == "xla" else original)(*args)
+
+    return function

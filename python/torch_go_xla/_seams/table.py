@@ -192,6 +192,23 @@ TABLE: tuple[Seam, ...] = (
         replace="process:accelerator",
     ),
     Seam(
+        "accelerator-memory",
+        tuple(
+            _has(f"{module}.{name}", *parameters)
+            for module in ("torch.accelerator.memory", "torch.accelerator")  # which has the functions of the former
+            for name, *parameters in (
+                ("memory_stats", "device_index"),
+                ("reset_accumulated_memory_stats", "device_index"),
+                ("reset_peak_memory_stats", "device_index"),
+                ("get_memory_info", "device_index"),
+                ("empty_cache",),
+            )
+        ),
+        reason="torch.accelerator asks the device's C++ allocator; Python cannot register one",
+        loss="torch.accelerator.memory_allocated() and its kin fail an assertion in torch",
+        replace="process:accelerator_memory",
+    ),
+    Seam(
         "backward-thread",
         (_has("torch.autograd.Variable._execution_engine"),),
         reason="torch runs a backward pass in a thread for each device, but starts one for xla:0 only, as a guard that "
