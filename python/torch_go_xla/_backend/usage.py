@@ -1,7 +1,7 @@
 """The memory functions of ``torch.xla``, by the names of ``torch.cuda``; `torch.accelerator` has the same.
 
-"Allocated" is what the arrays of a device take by their shapes, as programs and transfers of this process make them. The
-peak includes what a program computes on the way. "Reserved" is what the plugin's allocator says, if it does.
+"Allocated" is what the arrays of a device take by their shapes, as programs and transfers of this process make them.
+The peak includes what a program computes on the way. "Reserved" is what the plugin's allocator says, if it does.
 """
 
 from __future__ import annotations

@@ -11,18 +11,8 @@ from typing import Any
 
 import torch
 
+from . import usage
 from .core import device_index, native
-from .usage import (
-    max_memory_allocated,
-    max_memory_reserved,
-    mem_get_info,
-    memory_allocated,
-    memory_reserved,
-    memory_stats,
-    memory_summary,
-    reset_accumulated_memory_stats,
-    reset_peak_memory_stats,
-)
 
 _initialized = True  # torch.utils.checkpoint asks for it
 
@@ -124,6 +114,17 @@ def synchronize(device: Any = None) -> None:
 
 def empty_cache() -> None:
     """Do nothing: the runtime keeps no cache of its own that could be emptied."""
+
+
+max_memory_allocated = usage.max_memory_allocated
+max_memory_reserved = usage.max_memory_reserved
+mem_get_info = usage.mem_get_info
+memory_allocated = usage.memory_allocated
+memory_reserved = usage.memory_reserved
+memory_stats = usage.memory_stats
+memory_summary = usage.memory_summary
+reset_accumulated_memory_stats = usage.reset_accumulated_memory_stats
+reset_peak_memory_stats = usage.reset_peak_memory_stats
 
 
 # ---- random numbers ----
