@@ -195,8 +195,8 @@ func parts(line string) (p parsed) {
 func (c Compilation) String() string {
 	var b strings.Builder
 	what := "compiles"
-	if c.ops != nil {
-		what = "runs op by op"
+	if how := tierOf(c.ops); how != "" {
+		what = "runs " + how
 	}
 	fmt.Fprintf(&b, "torch_go_xla: step %d on %s %s a program of %d nodes: %s", c.Step, c.Device, what, c.Nodes, c.Reason)
 	if c.Nearest > 0 {

@@ -153,6 +153,9 @@ func (p *program) runsOpByOp() bool {
 		return false
 	}
 	p.ops.seen++
+	if p.ops.lone && !p.ops.failed.Load() {
+		return true
+	}
 	t := mode()
 	if p.ops.seen == 1 && (t == autoTier || t == backgroundTier) {
 		p.ops.kept = p.disk != nil && p.disk.Has(p.diskKey())
@@ -182,17 +185,20 @@ type interpretation struct {
 	numbers []ir.Number
 }
 
+// Short implements runtime.Interpretation.
+func (i *interpretation) Short() bool { return i.program.ops.short && !i.program.ops.failed.Load() }
+
 // errFailedBefore is that of a graph which has failed to run op by op: its program is there.
 var errFailedBefore = errs.New(errs.Xla, "the graph failed to run op by op before")
 
 // Run implements runtime.Interpretation. Launches run in order, so that what is known of the ones before does not depend
 // on the time.
-func (i *interpretation) Run(args []unsafe.Pointer) (runtime.Interpreted, error) {
+func (i *interpretation) Run(args, into []unsafe.Pointer) (runtime.Interpreted, error) {
 	ops := i.program.ops
 	if ops.failed.Load() {
 		return nil, errFailedBefore
 	}
-	r, err := ops.steps.Run(args, i.numbers)
+	r, err := ops.steps.Run(args, into, i.numbers, ops.short)
 	if err != nil {
 		ops.failed.Store(true)
 		if config.Number("PT_XLA_DEBUG_LEVEL") >= 1 {

@@ -204,8 +204,15 @@ func (pl *planner) program(d *runtime.Device) (*program, error) {
 
 // consider finds out how the program's graph, which is planned, runs op by op, the first time that it may.
 func (pl *planner) consider(p *program) {
-	if !p.considered && mode() != compileTier {
+	if p.considered || p.compileOnly && mode() == compileTier {
+		return
+	}
+	alone, short := lone(&pl.plan)
+	if p.compileOnly = !alone; alone || mode() != compileTier {
 		p.considered, p.ops = true, pl.interpretation()
+	}
+	if p.ops != nil {
+		p.ops.lone, p.ops.short = alone, short
 	}
 }
 

@@ -53,8 +53,9 @@ type program struct {
 	// shardings are those of the results; nil without SPMD.
 	shardings []*sharding.Sharding
 
-	ops        *interpretable // nil: its graph cannot run op by op, or need not; see tier.go
-	considered bool           // ops says which
+	ops         *interpretable // nil: its graph cannot run op by op, or need not; see tier.go
+	considered  bool           // ops says which
+	compileOnly bool           // where XLA_TIER is compile, it is compiled
 
 	refs     atomic.Int32
 	once     sync.Once

@@ -35,15 +35,20 @@ func mode() tier { return tier(max(0, slices.Index(tiers, config.String("XLA_TIE
 type interpretable struct {
 	steps  *torchcpu.Program
 	cost   cost
+	lone   bool        // it runs so in every mode; see lone.go
+	short  bool        // a launch may hold up the thread that launches it
 	seen   int64       // how many launches of it have been planned; Engine.mu guards it
 	kept   bool        // its compiled program is in the disk cache; Engine.mu guards it
 	failed atomic.Bool // a launch of it failed so; the launches set and read it
 }
 
-// tierOf says how often a graph that runs op by op was seen, for people.
+// tierOf says how a graph runs that is not compiled, for people.
 func tierOf(ops *interpretable) string {
-	if ops == nil {
+	switch {
+	case ops == nil || ops.lone && ops.failed.Load():
 		return ""
+	case ops.lone:
+		return "by torch's kernels, as there is little to fuse"
 	}
 	times := "times"
 	if ops.seen == 1 {

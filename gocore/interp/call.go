@@ -91,7 +91,7 @@ func (w *writer) callTo(signature string, results []int64, shapes []*shape.Shape
 	words = append(append(words, int64(len(c.operands))), c.operands...)
 	words = append(words, int64(len(results)))
 	for i, r := range results {
-		words = append(append(words, r), typed(shapes[i])...)
+		words = append(append(words, r, w.rootOf(r)), typed(shapes[i])...)
 	}
 	w.emit(opCall, words)
 	w.p.Calls++
@@ -105,7 +105,10 @@ func (w *writer) op(signature string) (int64, ops.TorchOp) {
 	}
 	i := int64(len(w.p.Ops))
 	w.opOf[signature] = i
-	w.p.Ops = append(w.p.Ops, ops.TorchOpOf(signature))
+	name, _, _ := strings.Cut(signature, "(")
+	op := ops.TorchOpOf(signature)
+	op.Out = outs[name]
+	w.p.Ops = append(w.p.Ops, op)
 	return i, w.p.Ops[i]
 }
 

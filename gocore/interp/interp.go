@@ -86,7 +86,7 @@ func (r *Refusal) Error() string { return r.Op + ": " + r.Reason }
 // Write makes the program of a plan. The error is a Refusal.
 func Write(p *lazy.Plan) (*Program, error) {
 	w := &writer{plan: p, g: &p.Trace.Graph, p: &Program{}, value: make([]int64, p.Trace.Graph.Len()), last: make([]int, p.Trace.Graph.Len()),
-		opOf: make(map[string]int64), scalar: make(map[ir.ID]int64)}
+		opOf: make(map[string]int64), scalar: make(map[ir.ID]int64), root: make(map[ir.ID]int)}
 	if p.Trace.Partitions > 0 {
 		return nil, &Refusal{"SPMD", "a program for several devices is compiled"}
 	}
@@ -94,6 +94,9 @@ func Write(p *lazy.Plan) (*Program, error) {
 		w.scalar[id] = int64(i)
 	}
 	w.uses()
+	for i, r := range p.Roots {
+		w.root[r.ID] = i
+	}
 	for i, id := range p.Nodes {
 		w.node, w.index, w.temps = id, i, w.temps[:0]
 		w.Node(w.g, id)
@@ -121,6 +124,7 @@ type writer struct {
 	value  []int64 // by slot: number of the value + 1
 	last   []int   // by slot: index of the last node that reads it + 1; 0: none, -1: it stays
 	scalar map[ir.ID]int64
+	root   map[ir.ID]int
 	opOf   map[string]int64 // by op and schema
 	temps  []int64          // values that are freed behind the node
 }
@@ -201,6 +205,16 @@ func (w *writer) result(i int) int64 {
 	}
 	w.value[id] = w.made()
 	return w.value[id] - 1
+}
+
+// rootOf is the root that a value of the node is; −1 if it is none.
+func (w *writer) rootOf(v int64) int64 {
+	for i := range int(w.g.At(w.node).Results) {
+		if r, ok := w.root[w.node+ir.ID(i)]; ok && v >= 0 && w.value[w.node+ir.ID(i)] == v+1 {
+			return int64(r)
+		}
+	}
+	return -1
 }
 
 // made is a new value's number + 1.

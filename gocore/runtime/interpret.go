@@ -6,15 +6,19 @@ import (
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
 	"github.com/torch-go-xla/torch-go-xla/gocore/profile"
+	"github.com/torch-go-xla/torch-go-xla/pjrt"
 )
 
 // Interpretation computes what a launch's program computes, without it: op by op, on a device whose memory the host reads.
 type Interpretation interface {
-	// Run reads the arguments' memory and writes none of it. An error says that it cannot be done so.
-	Run(args []unsafe.Pointer) (Interpreted, error)
+	// Run reads the arguments' memory and writes none of it. into is memory for results, nil for what is Interpreted. An
+	// error says that it cannot be done so.
+	Run(args, into []unsafe.Pointer) (Interpreted, error)
+	// Short reports that it may hold up the thread that launches it.
+	Short() bool
 }
 
-// Interpreted are the results of an interpretation, dense arrays in the host's memory.
+// Interpreted are the results of an interpretation that were not wanted elsewhere, dense arrays in the host's memory.
 type Interpreted interface {
 	Data(result int) unsafe.Pointer // good until Free
 	Copy(result int, to unsafe.Pointer, bytes int64)
@@ -42,24 +46,26 @@ func (d *Device) interpret(l *Launch) (done bool, err error) {
 		args[i] = *(*unsafe.Pointer)(unsafe.Pointer(&at)) // memory of the plugin's
 	}
 	start, span := time.Now(), profile.Begin().Of(l.Recorded)
-	results, err := l.Interpret.Run(args)
-	if err != nil { // the compiled program says what is wrong, if anything is
+	into := make([]unsafe.Pointer, len(l.Outs))
+	prepared := !l.takes() && d.prepare(l, into)
+	results, err := l.Interpret.Run(args, into)
+	if err == nil {
+		defer results.Free()
+		if !prepared {
+			prepared = d.finishInterpreted(l, args, results)
+		}
+	}
+	if err != nil || !prepared { // the compiled program says what is wrong, if anything is
 		interpretFailed.Add(1)
-		return false, nil
-	}
-	defer results.Free()
-	d.run.Lock()
-	defer d.run.Unlock()
-	for range inFlight { // programs may still read what is taken over
-		_ = d.retire() // a failure belongs to the buffers of that one
-	}
-	if !d.give(l, args, results) {
-		l.keep = l.keep[:0]
+		l.dropResults()
 		return false, nil
 	}
 	span.End(profile.Launch, int64(len(args)))
-	for _, o := range l.Outs {
+	for i, o := range l.Outs {
 		o.ready()
+		if into[i] != nil {
+			o.host.Store(uintptr(into[i]))
+		}
 	}
 	for i, a := range l.Args {
 		if l.given(i) {
@@ -69,6 +75,69 @@ func (d *Device) interpret(l *Launch) (done bool, err error) {
 	interpreted.Add(1)
 	interpretTime.Since(start)
 	return true, nil
+}
+
+// takes reports that a result may be written into the memory of an argument, or that one was given away.
+func (l *Launch) takes() bool {
+	for i, to := range l.Donors {
+		if to >= 0 || l.Given[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// prepare makes the results' buffers before they are computed, and gives their memory. It is false, with nothing done, if
+// the device cannot.
+func (d *Device) prepare(l *Launch, into []unsafe.Pointer) bool {
+	memory := d.devs[0].DefaultMemory()
+	if memory == nil {
+		return false
+	}
+	for i, o := range l.Outs {
+		if o.Shape.Numel() == 0 {
+			l.dropResults()
+			clear(into)
+			return false
+		}
+		raw, err := d.client.Uninitialized(pjrt.Type(o.Shape.DType.PJRT()), o.Shape.Dims, memory)
+		if err == nil {
+			var at uintptr
+			o.parts[0] = raw
+			at, err = d.client.UnsafePointer(raw)
+			into[i] = *(*unsafe.Pointer)(unsafe.Pointer(&at)) // memory of the plugin's
+		}
+		if err != nil || into[i] == nil {
+			l.dropResults()
+			clear(into)
+			return false
+		}
+	}
+	return true
+}
+
+// dropResults frees the results' buffers that prepare or give has made.
+func (l *Launch) dropResults() {
+	for _, o := range l.Outs {
+		if raw := o.parts[0]; raw != 0 {
+			countUnreported(o.Dev.client.Destroy(raw))
+			o.parts[0] = 0
+		}
+	}
+}
+
+// finishInterpreted moves the results to buffers. It is false if that cannot be done.
+func (d *Device) finishInterpreted(l *Launch, args []unsafe.Pointer, results Interpreted) bool {
+	d.run.Lock()
+	defer d.run.Unlock()
+	for range inFlight { // programs may still read what is taken over
+		_ = d.retire() // a failure belongs to the buffers of that one
+	}
+	if !d.give(l, args, results) {
+		l.keep = l.keep[:0]
+		return false
+	}
+	return true
 }
 
 // memory waits until the buffer is computed and gives its address; 0 where the host cannot read it. The caller runs the
@@ -88,7 +157,7 @@ func (b *Buffer) memory() (uintptr, error) {
 }
 
 // give moves the results to buffers: those that take over an argument's into its memory, the others into new memory. The
-// caller holds run. It is false, with nothing done, if there is no memory.
+// caller holds run. It is false if there is no memory.
 func (d *Device) give(l *Launch, args []unsafe.Pointer, results Interpreted) bool {
 	from, made := l.takenOver(), int64(0)
 	for i, o := range l.Outs {
@@ -96,12 +165,6 @@ func (d *Device) give(l *Launch, args []unsafe.Pointer, results Interpreted) boo
 			continue
 		}
 		if err := o.send(0, results.Data(i), o.Shape.Dims); err != nil {
-			for k := range l.Outs[:i+1] {
-				if raw := l.Outs[k].parts[0]; raw != 0 {
-					countUnreported(d.client.Destroy(raw))
-					l.Outs[k].parts[0] = 0
-				}
-			}
 			return false
 		}
 		made += o.bytes

@@ -272,13 +272,32 @@ func (d *Device) Kick() bool {
 // prompt reports that a launch starts at once: nothing compiles, and the device has room for one more execution
 // in flight.
 func (d *Device) prompt(l *Launch) bool {
-	if l.Interpret != nil || !l.Program.Prompt() || !d.run.TryLock() {
+	if l.Interpret != nil {
+		return l.Interpret.Short() && l.argumentsReady()
+	}
+	if !l.Program.Prompt() || !d.run.TryLock() {
 		return false
 	}
 	defer d.run.Unlock()
 	for _, ev := range d.ring[d.next] {
 		if ready, err := d.client.EventReady(ev); err != nil || !ready {
 			countUnreported(err) // the wait for it says what has failed
+			return false
+		}
+	}
+	return true
+}
+
+// argumentsReady reports that all arguments are computed.
+func (l *Launch) argumentsReady() bool {
+	for _, a := range l.Args {
+		if a.host.Load() != 0 {
+			continue
+		}
+		if !a.Ready() {
+			return false
+		}
+		if done, err := a.AwaitFor(0); err != nil || !done {
 			return false
 		}
 	}

@@ -13,14 +13,22 @@ struct torch_functions torch;
 /* The version of torch's interface whose conversions the stack follows. */
 static const uint64_t INTERFACE = (uint64_t)2 << 56 | (uint64_t)14 << 48;
 
+static void *library;
+
 const char *torch_load(const char *path) {
-  void *library = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+  library = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
   if (library == NULL) return path;
 #define X(ret, name, args) \
   if ((*(void **)&torch.name = dlsym(library, #name)) == NULL) return #name;
   TORCH_FUNCTIONS(X)
 #undef X
   return NULL;
+}
+
+uint64_t *torch_local_keys(void) {
+  static __thread uint64_t *keys;
+  if (keys == NULL) keys = dlsym(library, "_ZN3c104impl26raw_local_dispatch_key_setE");
+  return keys;
 }
 
 /* ---- the ops ---- */
@@ -319,7 +327,7 @@ static bool give(struct torch_call *call, torch_tensor t, const struct torch_arr
 bool torch_run(struct torch_call *call) {
   const struct torch_op *op = call->op;
   struct stack s = {.call = call, .at = call->words, .end = call->words + call->word_count};
-  bool in_place = op->out[0] != 0 && call->which == NULL;
+  bool in_place = op->out[0] != 0 && call->which == NULL && call->out != NULL;
   if (!check(call) || !torch_trusts(call)) return false;
   bool ok = true;
   for (const char *k = op->args; ok && *k != 0; k++) {

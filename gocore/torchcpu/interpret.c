@@ -496,10 +496,21 @@ static bool unlist(struct machine *m, torch_tensor *made) {
   return ok;
 }
 
-/* op, whether it returns a list, words: n, words…; patches: n, (place, or ~place for a float, number)…; operands: n, values…; results: n, (value or −1, type, rank, dims…)… */
+/* Where the results of a call are to be, if all of them are roots that are wanted in memory of the caller's. */
+static bool placed(struct machine *m, const int64_t *results, int64_t count, struct torch_array *out) {
+  for (int64_t i = 0; i < count; i++, results += 4 + results[3]) {
+    void *memory = results[1] < 0 ? NULL : m->x->into[results[1]];
+    if (memory == NULL) return false;
+    out[i] = (struct torch_array){.data = memory, .dims = results + 4, .rank = (int32_t)results[3], .type = (int32_t)results[2]};
+  }
+  return true;
+}
+
+/* op, whether it returns a list, words: n, words…; patches: n, (place, or ~place for a float, number)…; operands: n, values…; results: n, (value or −1, root or −1, type, rank, dims…)… */
 static bool do_call(struct machine *m) {
   int64_t words[CALL_WORDS];
   torch_tensor held[CALL_OPERANDS], made[TORCH_MOST] = {0};
+  struct torch_array out[TORCH_MOST];
   struct torch_call call = {.op = &m->x->program->ops[next(m)], .words = words, .held = held, .made = made};
   bool list = next(m) != 0;
   call.word_count = next(m);
@@ -516,10 +527,13 @@ static bool do_call(struct machine *m) {
   call.in_count = next(m);
   for (int64_t i = 0; i < call.in_count; i++) held[i] = value(m);
   call.out_count = next(m);
+  if (placed(m, m->at, call.out_count, out)) call.out = out;
   if (!torch_run(&call)) return refuse(m, call.message);
   bool ok = !list || unlist(m, &made[0]);
   for (int64_t i = 0; i < call.out_count; i++) {
-    int64_t to = next(m), type = next(m), rank = next(m);
+    int64_t to = next(m);
+    m->at++;
+    int64_t type = next(m), rank = next(m);
     const int64_t *dims = take(m, rank);
     if (ok && to >= 0) ok = has_shape(m, call.op->name, made[i], type, rank, dims);
     if (ok && to >= 0)
@@ -548,12 +562,26 @@ static bool is_inside(const struct torch_execution *x, const void *data) {
   return false;
 }
 
-/* Root i, dense and not in a parameter's memory, which another root may take over. */
+/* Copies root t to the caller's memory. */
+static bool copy_into(struct machine *m, torch_tensor t, const struct layout *l, void *memory) {
+  struct torch_call wrap = {.op = NULL};
+  struct torch_array a = {.data = memory, .dims = l->dims, .rank = (int32_t)l->rank};
+  torch_tensor to = NULL;
+  if (!did(m, torch.aoti_torch_get_dtype(t, &a.type))) return false;
+  if (!torch_tensor_of(&wrap, &a, &to)) return refuse(m, wrap.message);
+  bool ok = did(m, torch.aoti_torch_copy_(to, t, 0));
+  drop(&to);
+  return ok;
+}
+
+/* Root i: in the memory that the caller wants it in, or dense and not in a parameter's memory, which another root may take over. */
 static bool give(struct machine *m, int64_t i) {
   torch_tensor t = m->values[m->x->program->roots[i]], *out = &m->x->roots[i];
+  void *memory = m->x->into[i];
   const void *data = NULL;
   struct layout l;
   if (!did(m, torch.torch_get_const_data_ptr(t, &data)) || !layout_of(m, t, &l)) return false;
+  if (memory != NULL) return data == memory || copy_into(m, t, &l, memory);
   return is_dense(&l) && !is_inside(m->x, data) ? did(m, torch.aoti_torch_new_tensor_handle(t, out)) : copy(m, t, out);
 }
 
@@ -586,7 +614,7 @@ static bool interpret(void *with) {
 
 bool torch_interpret(struct torch_execution *x) {
   snprintf(x->message, sizeof x->message, "no thread for torch's kernels");
-  return torch_apart(interpret, x);
+  return x->here ? torch_here(interpret, x) : torch_apart(interpret, x);
 }
 
 void *torch_data(torch_tensor t) {
@@ -594,4 +622,6 @@ void *torch_data(torch_tensor t) {
   return torch.torch_get_mutable_data_ptr(t, &data) == 0 ? data : NULL;
 }
 
-void torch_free(torch_tensor t) { torch.aoti_torch_delete_tensor_object(t); }
+void torch_free(torch_tensor t) {
+  if (t != NULL) torch.aoti_torch_delete_tensor_object(t);
+}

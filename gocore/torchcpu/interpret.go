@@ -40,7 +40,7 @@ func calledOp(op ops.TorchOp) C.struct_torch_op {
 	defer called.Unlock()
 	c, ok := called.ops[op]
 	if !ok {
-		c = C.struct_torch_op{row: C.CString(op.Row), name: C.CString(op.Name), overload: C.CString(op.Overload), out: C.CString(""),
+		c = C.struct_torch_op{row: C.CString(op.Row), name: C.CString(op.Name), overload: C.CString(op.Overload), out: C.CString(op.Out),
 			args: C.CString(op.Args), check: C.CString(""), results: C.int(op.Results)}
 		if called.ops == nil {
 			called.ops = make(map[ops.TorchOp]C.struct_torch_op)
@@ -86,7 +86,7 @@ func Prepare(p *interp.Program, params []*shape.Shape) *Program {
 // Close frees the program. It may be called again.
 func (p *Program) Close() { p.once.Do(func() { C.free(p.memory.at) }) }
 
-// Results are what a program has computed: dense arrays in memory of torch's.
+// Results are what a program has computed: dense arrays in memory of torch's, but for those that were wanted elsewhere.
 type Results struct {
 	tensors []C.torch_tensor
 }
@@ -109,18 +109,21 @@ func (r *Results) Free() {
 	r.tensors = nil
 }
 
-// Run computes the program's results in the thread of torch's kernels. args is the memory of the parameters, which is
-// only read; numbers are the plan's scalars. The error is that of the first op that fails.
-func (p *Program) Run(args []unsafe.Pointer, numbers []ir.Number) (*Results, error) {
+// Run computes the program's results, here or in the thread of torch's kernels. args is the memory of the parameters, which
+// is only read; numbers are the plan's scalars. into is the memory that a result is to be in, nil for memory of torch's. The
+// error is that of the first op that fails.
+func (p *Program) Run(args, into []unsafe.Pointer, numbers []ir.Number, here bool) (*Results, error) {
 	dims := 0
 	for _, s := range p.params {
 		dims += s.Rank()
 	}
 	all := len(numbers) + len(p.own)
 	b := newBlock(uintptr(dims)*unsafe.Sizeof(int64(0)) + uintptr(len(args))*unsafe.Sizeof(C.struct_torch_array{}) + uintptr(all)*unsafe.Sizeof(C.struct_torch_number{}) +
-		uintptr(p.results)*unsafe.Sizeof(uintptr(0)) + unsafe.Sizeof(C.struct_torch_execution{}))
+		2*uintptr(p.results)*unsafe.Sizeof(uintptr(0)) + unsafe.Sizeof(C.struct_torch_execution{}))
 	defer C.free(b.at)
 	x := &room[C.struct_torch_execution](&b, 1)[0]
+	places := room[unsafe.Pointer](&b, p.results)
+	copy(places, into)
 	arrays, values, roots := room[C.struct_torch_array](&b, len(args)), room[C.struct_torch_number](&b, all), room[C.torch_tensor](&b, p.results)
 	for i, s := range p.params {
 		d := room[int64](&b, s.Rank())
@@ -133,6 +136,7 @@ func (p *Program) Run(args []unsafe.Pointer, numbers []ir.Number) (*Results, err
 	}
 	x.program, x.params, x.param_count = p.c, unsafe.SliceData(arrays), C.int64_t(len(arrays))
 	x.numbers, x.roots = unsafe.SliceData(values), unsafe.SliceData(roots)
+	x.into, x.here = unsafe.SliceData(places), C.bool(here)
 	if !C.torch_interpret(x) {
 		return nil, errs.New(errs.Xla, "%s", C.GoString(&x.message[0]))
 	}

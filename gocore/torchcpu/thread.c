@@ -69,6 +69,19 @@ bool torch_apart(bool (*run)(void *), void *with) {
   return j.ok;
 }
 
+bool torch_here(bool (*run)(void *), void *with) {
+  uint64_t *keys = torch_local_keys();
+  if (keys == NULL) return torch_apart(run, with);
+  const uint64_t kept[] = {keys[0], keys[1]};
+  bool gradients = torch.aoti_torch_grad_mode_is_enabled();
+  keys[0] = keys[1] = 0;
+  if (gradients) torch.aoti_torch_grad_mode_set_enabled(false);
+  bool ok = run(with);
+  if (gradients) torch.aoti_torch_grad_mode_set_enabled(true);
+  keys[0] = kept[0], keys[1] = kept[1];
+  return ok;
+}
+
 static bool call(void *c) { return torch_run(c); }
 
 bool torch_run_apart(struct torch_call *c) {

@@ -17,6 +17,7 @@ typedef void *torch_tensor; /* an owned at::Tensor */
 #define TORCH_FUNCTIONS(X)                                                                                    \
   X(const char *, torch_exception_get_what_without_backtrace, (void))                                         \
   X(int32_t, aoti_torch_device_type_cpu, (void))                                                              \
+  X(bool, aoti_torch_grad_mode_is_enabled, (void))                                                            \
   X(void, aoti_torch_grad_mode_set_enabled, (bool))                                                           \
   X(int32_t, aoti_torch_create_tensor_from_blob,                                                              \
     (void *, int64_t, const int64_t *, const int64_t *, int64_t, int32_t, int32_t, int32_t, torch_tensor *))  \
@@ -59,6 +60,10 @@ extern struct torch_functions torch;
 /* Looks every function up in the loaded library at path; NULL, or what is missing. */
 const char *torch_load(const char *path);
 
+/* The dispatch keys that this thread adds to and takes from those of tensors, as differences from the default: two words.
+ * NULL if this torch keeps them elsewhere. */
+uint64_t *torch_local_keys(void);
+
 /* An op that may be called. The table of rows (gocore/ops) is the only source of these. */
 struct torch_op {
   const char *row;      /* its name there: "sort.stable" */
@@ -92,11 +97,11 @@ struct torch_call {
   const struct torch_op *op;
   const int64_t *words; /* the arguments */
   int64_t word_count;
-  const struct torch_array *in, *out;
+  const struct torch_array *in, *out; /* with made, out is NULL or what the op's overload for that writes to */
   int64_t in_count, out_count;
   const int64_t *which; /* which of the op's results each of out is; NULL: the first ones */
   const torch_tensor *held; /* the operands as tensors of the caller's, not in; NULL: in */
-  torch_tensor *made;       /* takes all of the op's results as tensors that the caller owns, not out; NULL: out */
+  torch_tensor *made;       /* takes all of the op's results as tensors that the caller owns; NULL: they are copied to out */
   char message[1024];   /* what went wrong */
 };
 
@@ -128,6 +133,9 @@ bool torch_run_apart(struct torch_call *call);
 /* Runs anything in that thread and waits for it; false if there is no thread, or else what run gives. */
 bool torch_apart(bool (*run)(void *), void *with);
 
+/* Runs anything in this thread, without what the thread asks of torch: gradients, modes, autocast, transforms. */
+bool torch_here(bool (*run)(void *), void *with);
+
 /* The tensor that lies in an array; false with the message set. */
 bool torch_tensor_of(struct torch_call *call, const struct torch_array *a, torch_tensor *out);
 
@@ -156,11 +164,13 @@ struct torch_execution {
   int64_t param_count;
   const struct torch_number *numbers;
   torch_tensor *roots; /* takes the results: dense, and in memory of their own */
+  void *const *into;   /* memory of each result that it is to be in; NULL: memory of torch's */
+  bool here;           /* in this thread */
   int64_t at;          /* the instruction that failed */
   char message[1024];
 };
 
-/* Runs a program in the thread that is kept for torch's kernels; false if it failed, and message says why. */
+/* Runs a program, in the thread that is kept for torch's kernels if not here; false if it failed, and message says why. */
 bool torch_interpret(struct torch_execution *x);
 
 /* The memory of a dense tensor. */

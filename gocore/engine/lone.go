@@ -1,0 +1,163 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
+	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
+	"github.com/torch-go-xla/torch-go-xla/gocore/lazy"
+	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
+)
+
+// A graph of one op, or of a few, has little to fuse. XLA's program of it then runs on one thread, or in threads that have
+// to be woken, where torch's kernel of the op takes less. Such a graph runs by torch's kernels in every mode. Which ops
+// and sizes those are was measured (benchmarks/op_speed.py); the choice is a function of the graph.
+
+// kernel is what torch's kernel of a row is predicted to take.
+type kernel struct {
+	nanoseconds float64 // for each element of work
+	// work is the elements of a node; nil: those of its largest operand or result.
+	work func(g *ir.Graph, id ir.ID) float64
+	from float64 // the least work of which it is faster; 0: leastWork
+	upTo float64 // the most; 0: any
+	// fuses says that XLA computes the op together with its neighbours, so that no intermediate value is written.
+	fuses bool
+	// types are the element types of the first operand; nil: all.
+	types []dtype.DType
+}
+
+const (
+	// leastWork is below what it costs to start either.
+	leastWork = 1 << 12
+	// mostUnfused is the bytes of intermediate values beyond which fusion pays.
+	mostUnfused = 8 << 20
+	// mostKernels is how many of them run for a graph.
+	mostKernels = 4
+	// mostHere is how long a launch may hold up its thread, in nanoseconds: as much as handing it to another one costs is
+	// little of that.
+	mostHere = 2e6
+)
+
+var kernels = measuredKernels()
+
+// free are the rows that cost nothing: views, and what kernels begin with.
+var free = rowSet("xla::reshape xla::transpose xla::slice xla::dynamic_slice xla::broadcast")
+
+func rowSet(names string) map[ir.Op]bool {
+	m := make(map[ir.Op]bool)
+	for _, name := range strings.Fields(names) {
+		op, ok := ops.Lookup(name)
+		if !ok {
+			panic("engine: no row is named " + name)
+		}
+		m[op] = true
+	}
+	return m
+}
+
+func measuredKernels() map[ir.Op]kernel {
+	m := make(map[ir.Op]kernel)
+	add := func(k kernel, names string) {
+		for op := range rowSet(names) {
+			m[op] = k
+		}
+	}
+	add(kernel{nanoseconds: 0.1, fuses: true}, "abs neg floor ceil round trunc reciprocal sign relu maximum minimum add.Tensor sub.Tensor mul.Tensor div.Tensor clamp")
+	add(kernel{nanoseconds: 2, fuses: true}, "sin cos exp exp2 expm1 log1p sigmoid gelu silu erfinv pow.Tensor_Scalar pow.Tensor_Tensor")
+	add(kernel{nanoseconds: 2, fuses: true, types: []dtype.DType{dtype.BF16, dtype.F16}}, "log sqrt") // in f32 a NaN costs torch 60 times as much
+	add(kernel{nanoseconds: 0.1, fuses: true}, "sum sum.dim_IntList mean mean.dim max min prod amax amin any all linalg_vector_norm")
+	add(kernel{nanoseconds: 1}, "cumsum cumprod")
+	add(kernel{nanoseconds: 1}, "_softmax _log_softmax native_layer_norm")
+	add(kernel{nanoseconds: 0.3, fuses: true}, "cat flip roll repeat index.Tensor index_select gather xla::cast copy xla::zeros fill.Scalar")
+	add(kernel{nanoseconds: 5}, "scatter_add nonzero_static max_pool2d_with_indices max_pool2d_with_indices_backward upsample_bilinear2d grid_sampler_2d")
+	add(kernel{nanoseconds: 100}, "sort sort.stable topk kthvalue mode median")
+	add(kernel{nanoseconds: 100, from: 1 << 10}, "linalg_cholesky_ex _linalg_det _linalg_solve_ex linalg_inv_ex linalg_qr _linalg_svd _linalg_eigh")
+	add(kernel{nanoseconds: 0.03, work: products, from: 1 << 15, upTo: 1 << 25, types: []dtype.DType{dtype.F32, dtype.F64}}, "mm bmm mv")
+	add(kernel{nanoseconds: 0.05, work: convolved, from: 1 << 20}, "convolution")
+	add(kernel{nanoseconds: 40, from: 1 << 12}, "_scaled_dot_product_flash_attention_for_cpu")
+	return m
+}
+
+// products is the multiplications of a product of matrices.
+func products(g *ir.Graph, id ir.ID) float64 {
+	in := g.In(id)
+	a, b := g.Shape(in[0]), g.Shape(in[1])
+	if b.Rank() < 2 {
+		return float64(a.Numel())
+	}
+	return float64(a.Numel()) * float64(b.Dims[b.Rank()-1])
+}
+
+// convolved is the multiplications of a convolution.
+func convolved(g *ir.Graph, id ir.ID) float64 {
+	k := g.Shape(g.In(id)[1])
+	return float64(g.Shape(id).Numel()) * float64(k.Numel()) / float64(max(k.Dims[0], 1))
+}
+
+// elements are those of the largest operand or result.
+func elements(g *ir.Graph, id ir.ID) float64 {
+	most := int64(0)
+	for i := range int(g.At(id).Results) {
+		most = max(most, g.Shape(id+ir.ID(i)).Numel())
+	}
+	for _, in := range g.In(id) {
+		if in != ir.None {
+			most = max(most, g.Shape(in).Numel())
+		}
+	}
+	return float64(most)
+}
+
+// lone tells whether a plan runs by torch's kernels in every mode, and whether that may hold up the thread that launches it.
+// Nothing may be written into the memory of an argument: compiled, that saves a buffer.
+func lone(p *lazy.Plan) (yes, short bool) {
+	g := &p.Trace.Graph
+	if slices.Contains(p.Given, true) {
+		return false, false
+	}
+	root := make(map[ir.ID]bool, len(p.Roots))
+	for _, r := range p.Roots {
+		if r.Donor >= 0 || g.Shape(r.ID).Numel() == 0 {
+			return false, false
+		}
+		root[r.ID] = true
+	}
+	took, unfused, calls, large := 0.0, int64(0), 0, false
+	for _, id := range p.Nodes {
+		op := g.At(id).Op
+		if op == ir.OpData || op == ir.OpScalar || free[op] {
+			continue
+		}
+		k, known := kernels[op]
+		if !known || !k.suits(g, id) {
+			return false, false
+		}
+		work := k.workOf(g, id)
+		if k.upTo > 0 && work > k.upTo {
+			return false, false
+		}
+		large = large || work >= cmp.Or(k.from, leastWork)
+		took += work * k.nanoseconds
+		calls++
+		if k.fuses && !root[id] {
+			unfused += g.Shape(id).Bytes()
+		}
+	}
+	yes = large && calls <= mostKernels && unfused <= mostUnfused
+	return yes, yes && took <= mostHere
+}
+
+func (k *kernel) workOf(g *ir.Graph, id ir.ID) float64 {
+	if k.work != nil {
+		return k.work(g, id)
+	}
+	return elements(g, id)
+}
+
+// suits reports that the first operand is of a type that the kernel was measured for.
+func (k *kernel) suits(g *ir.Graph, id ir.ID) bool {
+	in := g.In(id)
+	return len(k.types) == 0 || len(in) > 0 && in[0] != ir.None && slices.Contains(k.types, g.Shape(in[0]).DType)
+}

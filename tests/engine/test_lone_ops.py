@@ -1,0 +1,194 @@
+"""Graphs of one op, with little to fuse, run by torch's kernels where those were measured to be faster."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import torch_go_xla
+from torch_go_xla.core import xla_model as xm
+from torch_go_xla.debug import compilations, metrics
+
+SIZE = 1 << 13
+
+
+def floats(*size: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.rand(size, generator=torch.Generator().manual_seed(0)).add(0.1).to(dtype)
+
+
+def count(name: str) -> float:
+    return metrics.counter_value(name) or 0
+
+
+class Runs:
+    """How many graphs of a block ran by torch's kernels, failed so, and were compiled."""
+
+    def __enter__(self) -> Runs:
+        torch_go_xla.sync(wait=True)
+        self.before = self._now()
+        return self
+
+    def _now(self) -> tuple[float, ...]:
+        return tuple(map(count, ("InterpretedGraphs", "InterpretationsFailed", "UncachedCompile")))
+
+    def __exit__(self, *_: object) -> None:
+        torch_go_xla.sync(wait=True)
+        self.by_torch, self.failed, self.compiled = (int(b - a) for a, b in zip(self.before, self._now(), strict=True))
+
+
+def spd(n: int) -> torch.Tensor:
+    x = floats(n, n)
+    return x @ x.T + n * torch.eye(n)
+
+
+OPS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
+    "sin": (torch.sin, (floats(SIZE),)),
+    "exp of bf16": (torch.exp, (floats(SIZE, dtype=torch.bfloat16),)),
+    "sqrt of bf16": (torch.sqrt, (floats(SIZE, dtype=torch.bfloat16),)),
+    "a strided operand": (lambda x: torch.abs(x[::2, 1:]), (floats(256, 128),)),
+    "a transposed operand": (lambda x: torch.floor(x.t()), (floats(64, 256),)),
+    "a number": (lambda x: x - 2.5, (floats(SIZE),)),
+    "two ops": (lambda x, y: x.abs() + y, (floats(SIZE), floats(SIZE))),
+    "outer": (torch.outer, (floats(100), floats(90))),
+    "sum": (torch.sum, (floats(SIZE),)),
+    "sum in f64": (lambda x: torch.sum(x, dtype=torch.float64), (floats(SIZE),)),
+    "mean of rows": (lambda x: x.mean(1, keepdim=True), (floats(64, 128),)),
+    "max": (torch.max, (torch.cat([floats(SIZE), torch.tensor([torch.nan])]),)),
+    "prod of integers": (torch.prod, (torch.arange(SIZE),)),
+    "norm": (torch.linalg.norm, (floats(SIZE),)),
+    "cumsum": (lambda x: x.cumsum(0), (floats(128, 64),)),
+    "softmax": (lambda x: torch.softmax(x, 0), (floats(128, 64),)),
+    "layer_norm": (lambda x: F.layer_norm(x, (64,)), (floats(128, 64),)),
+    "cat": (lambda x, y: torch.cat([x, y], 1), (floats(64, 64), floats(64, 32))),
+    "roll": (lambda x: x.roll(3, 0), (floats(64, 128),)),
+    "rows": (lambda x, i: x[i], (floats(64, 128), torch.tensor([3, -1, 0]))),
+    "to f64": (lambda x: x.to(torch.float64), (floats(SIZE),)),
+    "sort": (lambda x: torch.sort(x, descending=True), (floats(64, 128),)),
+    "argsort": (torch.argsort, (torch.arange(SIZE) * 31 % SIZE,)),
+    "product": (torch.matmul, (floats(64, 64), floats(64, 32))),
+    "product with a transpose": (lambda x, y: x @ y.T, (floats(64, 64), floats(32, 64))),
+    "det": (torch.linalg.det, (spd(32),)),
+    "cholesky": (torch.linalg.cholesky, (spd(32),)),
+    "convolution": (lambda x, w: F.conv2d(x, w, padding=1), (floats(2, 16, 32, 32), floats(16, 16, 3, 3))),
+    "attention": (lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True), (floats(1, 4, 32, 64),)),
+}
+
+
+def flat(values: Any) -> list[torch.Tensor]:
+    return [values] if isinstance(values, torch.Tensor) else list(values)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_an_op_runs_by_torchs_kernel(name: str) -> None:
+    op, host = OPS[name]
+    args = [x.to("xla") for x in host]
+    with Runs() as runs:
+        got = flat(op(*args))
+    assert (runs.by_torch, runs.failed, runs.compiled) == (1, 0, 0)
+    for g, want in zip(got, flat(op(*host)), strict=True):
+        assert (g.dtype, g.shape) == (want.dtype, want.shape)
+        torch.testing.assert_close(g.cpu(), want, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        lambda x: x[:100].sin(),  # too small
+        lambda x: x.add_(1),  # into the argument's memory
+        lambda x: torch.rand_like(x),
+        lambda x: ((((x + 1).abs() - 2).neg() + 3).exp() * 2).floor(),  # worth fusing
+    ],
+    ids=["small", "in place", "random", "many"],
+)
+def test_what_fuses_or_is_small_is_compiled(op: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    x = floats(SIZE).to("xla")
+    with Runs() as runs:
+        y = op(x)
+    assert runs.by_torch == 0
+    assert runs.compiled <= 1  # another test may have had the same graph
+    assert y.shape
+
+
+def test_what_the_thread_asks_of_torch_does_not_count() -> None:
+    x = floats(64, 64)
+    a = x.to("xla")
+    with Runs() as runs, torch.autocast("cpu", dtype=torch.bfloat16), torch.inference_mode():
+        with torch.autocast("cpu", enabled=False):
+            y = a @ a  # recorded without autocast, launched with it
+        torch_go_xla.sync()
+    assert (runs.by_torch, runs.failed) == (1, 0)
+    torch.testing.assert_close(y.cpu(), x @ x)
+    assert torch.is_grad_enabled()
+
+
+def test_an_index_out_of_range_is_left_to_the_compiled_program() -> None:
+    x, i = floats(64, 128), torch.tensor([1, 64])
+    with Runs() as runs:
+        y = x.to("xla")[i.to("xla")]
+    assert runs.by_torch == 0
+    assert runs.failed == 1
+    torch.testing.assert_close(y.cpu(), x[[1, 63]])  # as a device does that cannot raise
+
+
+def test_values_read_the_arguments_of_their_moment() -> None:
+    host = floats(SIZE)
+    x = host.to("xla")
+    y = x.sin()
+    torch_go_xla.sync()
+    x.mul_(0)
+    torch_go_xla.sync()
+    z = y.abs()
+    torch_go_xla.sync()
+    y.add_(1)  # takes over the memory of what torch's kernel has made
+    torch_go_xla.sync()
+    assert x.cpu().eq(0).all()
+    torch.testing.assert_close(z.cpu(), host.sin().abs())
+    torch.testing.assert_close(y.cpu(), host.sin() + 1)
+
+
+def test_many_threads_launch() -> None:
+    host = floats(SIZE)
+    failures: list[BaseException] = []
+
+    def work(k: int) -> None:
+        try:
+            x = (host + k).to("xla")
+            for _ in range(20):
+                torch.testing.assert_close(x.exp().sum().cpu(), (host + k).exp().sum())
+        except BaseException as e:
+            failures.append(e)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures
+
+
+def test_no_buffer_stays() -> None:
+    x = floats(SIZE).to("xla")
+    gc.collect()
+    torch_go_xla.sync(wait=True)
+    before = xm.get_memory_info("xla:0")["bytes_used"]
+    for _ in range(5):
+        x.cos()
+        y = x.cos()
+        torch_go_xla.sync(wait=True)
+    del y
+    torch_go_xla.sync(wait=True)
+    assert xm.get_memory_info("xla:0")["bytes_used"] <= before
+
+
+def test_explain_says_so() -> None:
+    x = floats(SIZE, 3).to("xla")
+    with Runs():
+        y = x.expm1()
+    assert "runs by torch's kernels, as there is little to fuse" in str(compilations.explain())
+    assert y.shape == (SIZE, 3)
