@@ -33,6 +33,8 @@ const (
 	leastWork = 1 << 12
 	// mostUnfused is the bytes of intermediate values beyond which fusion pays.
 	mostUnfused = 8 << 20
+	// mostTaken is the bytes of a result that could take over the memory of an argument: by torch's kernel it is copied there.
+	mostTaken = 1 << 20
 	// mostKernels is how many of them run for a graph.
 	mostKernels = 4
 	// mostHere is how long a launch may hold up its thread, in nanoseconds: as much as handing it to another one costs is
@@ -43,7 +45,7 @@ const (
 var kernels = measuredKernels()
 
 // free are the rows that cost nothing: views, and what kernels begin with.
-var free = rowSet("xla::reshape xla::transpose xla::slice xla::dynamic_slice xla::broadcast")
+var free = rowSet("xla::reshape xla::transpose xla::slice xla::dynamic_slice xla::broadcast xla::zeros fill.Scalar")
 
 func rowSet(names string) map[ir.Op]bool {
 	m := make(map[ir.Op]bool)
@@ -64,13 +66,14 @@ func measuredKernels() map[ir.Op]kernel {
 			m[op] = k
 		}
 	}
-	add(kernel{nanoseconds: 0.1, fuses: true}, "abs neg floor ceil round trunc reciprocal sign relu maximum minimum add.Tensor sub.Tensor mul.Tensor div.Tensor clamp")
+	add(kernel{nanoseconds: 0.1, fuses: true}, "abs neg floor ceil round trunc reciprocal sign relu maximum minimum add.Tensor sub.Tensor mul.Tensor div.Tensor clamp "+
+		"eq.Tensor ne.Tensor lt.Tensor le.Tensor gt.Tensor ge.Tensor eq.Scalar ne.Scalar lt.Scalar le.Scalar gt.Scalar ge.Scalar")
 	add(kernel{nanoseconds: 2, fuses: true}, "sin cos exp exp2 expm1 log1p sigmoid gelu silu erfinv pow.Tensor_Scalar pow.Tensor_Tensor")
 	add(kernel{nanoseconds: 2, fuses: true, types: []dtype.DType{dtype.BF16, dtype.F16}}, "log sqrt") // in f32 a NaN costs torch 60 times as much
-	add(kernel{nanoseconds: 0.1, fuses: true}, "sum sum.dim_IntList mean mean.dim max min prod amax amin any all linalg_vector_norm")
+	add(kernel{nanoseconds: 0.1, fuses: true}, "sum sum.dim_IntList mean mean.dim max min prod amax amin aminmax any all count_nonzero linalg_vector_norm")
 	add(kernel{nanoseconds: 1}, "cumsum cumprod")
-	add(kernel{nanoseconds: 1}, "_softmax _log_softmax native_layer_norm")
-	add(kernel{nanoseconds: 0.3, fuses: true}, "cat flip roll repeat index.Tensor index_select gather xla::cast copy xla::zeros fill.Scalar")
+	add(kernel{nanoseconds: 1}, "_softmax _log_softmax native_layer_norm nll_loss_forward")
+	add(kernel{nanoseconds: 0.3, fuses: true}, "cat flip roll repeat index.Tensor index_select gather stack xla::cast copy")
 	add(kernel{nanoseconds: 5}, "scatter_add nonzero_static max_pool2d_with_indices max_pool2d_with_indices_backward upsample_bilinear2d grid_sampler_2d")
 	add(kernel{nanoseconds: 100}, "sort sort.stable topk kthvalue mode median")
 	add(kernel{nanoseconds: 100, from: 1 << 10}, "linalg_cholesky_ex _linalg_det _linalg_solve_ex linalg_inv_ex linalg_qr _linalg_svd _linalg_eigh")
@@ -111,18 +114,21 @@ func elements(g *ir.Graph, id ir.ID) float64 {
 }
 
 // lone tells whether a plan runs by torch's kernels in every mode, and whether that may hold up the thread that launches it.
-// Nothing may be written into the memory of an argument: compiled, that saves a buffer.
 func lone(p *lazy.Plan) (yes, short bool) {
 	g := &p.Trace.Graph
 	if slices.Contains(p.Given, true) {
 		return false, false
 	}
+	taken, fused := int64(0), true
 	root := make(map[ir.ID]bool, len(p.Roots))
 	for _, r := range p.Roots {
-		if r.Donor >= 0 || g.Shape(r.ID).Numel() == 0 {
+		if g.Shape(r.ID).Numel() == 0 {
 			return false, false
 		}
 		root[r.ID] = true
+		if r.Donor >= 0 {
+			taken += g.Shape(r.ID).Bytes()
+		}
 	}
 	took, unfused, calls, large := 0.0, int64(0), 0, false
 	for _, id := range p.Nodes {
@@ -141,11 +147,12 @@ func lone(p *lazy.Plan) (yes, short bool) {
 		large = large || work >= cmp.Or(k.from, leastWork)
 		took += work * k.nanoseconds
 		calls++
+		fused = fused && k.fuses
 		if k.fuses && !root[id] {
 			unfused += g.Shape(id).Bytes()
 		}
 	}
-	yes = large && calls <= mostKernels && unfused <= mostUnfused
+	yes = large && calls <= mostKernels && unfused <= mostUnfused && (taken == 0 || !fused && taken <= mostTaken)
 	return yes, yes && took <= mostHere
 }
 
