@@ -308,7 +308,8 @@ func (pl *planner) graph(format string) (string, error) {
 	case "ir":
 		return printPlan(&pl.plan), nil
 	case "dot":
-		return dotPlan(&pl.plan), nil
+		byTorch, _ := lone(&pl.plan)
+		return dotPlan(&pl.plan, byTorch && pl.torchKernels), nil
 	}
 	opts := pl.options()
 	switch format {

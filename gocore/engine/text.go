@@ -37,8 +37,8 @@ func ref(p *lazy.Plan, id ir.ID) string {
 	return fmt.Sprintf("%%%d", w>>16)
 }
 
-// dotPlan is the plan as a graph for Graphviz.
-func dotPlan(p *lazy.Plan) string {
+// dotPlan is the plan as a graph for Graphviz; byTorch says that its ops run by torch's kernels.
+func dotPlan(p *lazy.Plan, byTorch bool) string {
 	g := &p.Trace.Graph
 	var b strings.Builder
 	b.WriteString("digraph G {\n  rankdir=TB; node [shape=box, fontsize=10];\n")
@@ -47,6 +47,8 @@ func dotPlan(p *lazy.Plan) string {
 		label := ops.Name(n.Op)
 		if num, ok := g.Number(id); ok {
 			label = num.String()
+		} else if byTorch && n.Op != ir.OpData {
+			label = "torch: " + label
 		}
 		fmt.Fprintf(&b, "  n%d [label=%q];\n", i+1, label+"\n"+g.Shape(id).String())
 		for _, in := range g.In(id) {

@@ -28,6 +28,7 @@ const (
 	Load                   // a program taken from the disk; bytes
 	Launch                 // handing a program to the plugin; arguments
 	Execute                // a program on a device; results
+	Kernels                // torch's kernels compute what a program would, on the host; results
 	ToDevice               // a copy; bytes
 	FromDevice             // a copy; bytes
 	Wait                   // the host waits for a device
@@ -40,6 +41,7 @@ const (
 var kinds = [...]struct{ name, category, number string }{
 	{"step", "step", ""}, {"trace", "host", "nodes"}, {"plan", "host", "nodes"}, {"lower", "host", "nodes"},
 	{"compile", "host", "module_bytes"}, {"load", "host", "bytes"}, {"launch", "host", "arguments"}, {"execute", "device", "results"},
+	{"torch's kernels", "host", "results"},
 	{"transfer to device", "transfer", "bytes"}, {"transfer from device", "transfer", "bytes"}, {"wait", "wait", ""}, {"", "user", ""},
 	{"bytes in use", "memory", "bytes"}, {"ops per step", "step", "ops"},
 }

@@ -60,7 +60,7 @@ func (d *Device) interpret(l *Launch) (done bool, err error) {
 		l.dropResults()
 		return false, nil
 	}
-	span.End(profile.Launch, int64(len(args)))
+	span.End(profile.Kernels, int64(len(l.Outs)))
 	for i, o := range l.Outs {
 		o.ready()
 		if into[i] != nil {

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import json
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,8 @@ import torch
 import torch.nn.functional as F
 
 import torch_go_xla
+import torch_go_xla.debug.profiler as xp
+from torch_go_xla import _XLAC
 from torch_go_xla.core import xla_model as xm
 from torch_go_xla.debug import compilations, metrics
 
@@ -194,3 +198,16 @@ def test_explain_says_so() -> None:
         y = x.expm1()
     assert "runs by torch's kernels, as there is little to fuse" in str(compilations.explain())
     assert y.shape == (SIZE, 3)
+
+
+def test_the_timeline_and_the_picture_say_so(tmp_path: Path) -> None:
+    x = floats(SIZE, 2).to("xla")
+    y = x.log1p()
+    assert "torch: aten::log1p" in _XLAC._get_xla_tensors_dot([y])
+    with xp.trace(str(tmp_path / "trace.json")):
+        torch_go_xla.sync(wait=True)
+    assert "torch's kernels" in {
+        e.get("name") for e in json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    }
+    small = x[:2].log1p()
+    assert "torch: " not in _XLAC._get_xla_tensors_dot([small])
