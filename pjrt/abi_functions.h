@@ -2,136 +2,136 @@
 #ifndef PJC_ABI_FUNCTIONS_H_
 #define PJC_ABI_FUNCTIONS_H_
 
-// X(name, block) in the interface's order; block is `unused` for a function
-// that this client never calls.
-#define PJ_FUNCTIONS(X)                                          \
-  X(Error_Destroy, pj_object)                                    \
-  X(Error_Message, pj_list)                                      \
-  X(Error_GetCode, pj_int)                                       \
-  X(Plugin_Initialize, pj_nothing)                               \
-  X(Plugin_Attributes, pj_attributes)                            \
-  X(Event_Destroy, pj_object)                                    \
-  X(Event_IsReady, pj_bool)                                      \
-  X(Event_Error, pj_object)                                      \
-  X(Event_Await, pj_object)                                      \
-  X(Event_OnReady, pj_on_ready)                                  \
-  X(Client_Create, pj_client_create)                             \
-  X(Client_Destroy, pj_object)                                   \
-  X(Client_PlatformName, pj_list)                                \
-  X(Client_ProcessIndex, pj_int)                                 \
-  X(Client_PlatformVersion, pj_list)                             \
-  X(Client_Devices, pj_list)                                     \
-  X(Client_AddressableDevices, pj_list)                          \
-  X(Client_LookupDevice, pj_lookup)                              \
-  X(Client_LookupAddressableDevice, pj_lookup)                   \
-  X(Client_AddressableMemories, pj_list)                         \
-  X(Client_Compile, pj_client_compile)                           \
-  X(Client_DefaultDeviceAssignment, pj_default_assignment)       \
-  X(Client_BufferFromHostBuffer, pj_from_host)                   \
-  X(DeviceDescription_Id, pj_int)                                \
-  X(DeviceDescription_ProcessIndex, pj_int)                      \
-  X(DeviceDescription_Attributes, pj_counted)                    \
-  X(DeviceDescription_Kind, pj_list)                             \
-  X(DeviceDescription_DebugString, pj_list)                      \
-  X(DeviceDescription_ToString, pj_list)                         \
-  X(Device_GetDescription, pj_word)                              \
-  X(Device_IsAddressable, pj_bool)                               \
-  X(Device_LocalHardwareId, pj_int)                              \
-  X(Device_AddressableMemories, pj_list)                         \
-  X(Device_DefaultMemory, pj_word)                               \
-  X(Device_MemoryStats, pj_memory_stats)                         \
-  X(Memory_Id, pj_int)                                           \
-  X(Memory_Kind, pj_list)                                        \
-  X(Memory_DebugString, pj_list)                                 \
-  X(Memory_ToString, pj_list)                                    \
-  X(Memory_AddressableByDevices, pj_list)                        \
-  X(Executable_Destroy, pj_object)                               \
-  X(Executable_Name, pj_list)                                    \
-  X(Executable_NumReplicas, pj_word)                             \
-  X(Executable_NumPartitions, pj_word)                           \
-  X(Executable_NumOutputs, pj_word)                              \
-  X(Executable_SizeOfGeneratedCodeInBytes, pj_word)              \
-  X(Executable_GetCostAnalysis, pj_counted)                      \
-  X(Executable_OutputMemoryKinds, pj_two_lists)                  \
-  X(Executable_OptimizedProgram, pj_optimized)                   \
-  X(Executable_Serialize, pj_bytes)                              \
-  X(LoadedExecutable_Destroy, pj_object)                         \
-  X(LoadedExecutable_GetExecutable, pj_word)                     \
-  X(LoadedExecutable_AddressableDevices, pj_list)                \
-  X(LoadedExecutable_Delete, pj_object)                          \
-  X(LoadedExecutable_IsDeleted, pj_bool)                         \
-  X(LoadedExecutable_Execute, pj_execute)                        \
-  X(Executable_DeserializeAndLoad, pj_deserialize)               \
-  X(LoadedExecutable_Fingerprint, pj_list)                       \
-  X(Buffer_Destroy, pj_object)                                   \
-  X(Buffer_ElementType, pj_int)                                  \
-  X(Buffer_Dimensions, pj_list)                                  \
-  X(Buffer_UnpaddedDimensions, pj_list)                          \
-  X(Buffer_DynamicDimensionIndices, pj_list)                     \
-  X(Buffer_GetMemoryLayout, pj_buffer_layout)                    \
-  X(Buffer_OnDeviceSizeInBytes, pj_word)                         \
-  X(Buffer_Device, pj_word)                                      \
-  X(Buffer_Memory, pj_word)                                      \
-  X(Buffer_Delete, pj_object)                                    \
-  X(Buffer_IsDeleted, pj_bool)                                   \
-  X(Buffer_CopyToDevice, pj_pair)                                \
-  X(Buffer_ToHostBuffer, pj_to_host)                             \
-  X(Buffer_IsOnCpu, pj_bool)                                     \
-  X(Buffer_ReadyEvent, pj_word)                                  \
-  X(Buffer_UnsafePointer, pj_word)                               \
-  X(Buffer_IncreaseExternalReferenceCount, pj_object)            \
-  X(Buffer_DecreaseExternalReferenceCount, pj_object)            \
-  X(Buffer_OpaqueDeviceMemoryDataPointer, pj_word)               \
-  X(CopyToDeviceStream_Destroy, unused)                          \
-  X(CopyToDeviceStream_AddChunk, unused)                         \
-  X(CopyToDeviceStream_TotalBytes, unused)                       \
-  X(CopyToDeviceStream_GranuleSize, unused)                      \
-  X(CopyToDeviceStream_CurrentBytes, unused)                     \
-  X(TopologyDescription_Create, unused)                          \
-  X(TopologyDescription_Destroy, unused)                         \
-  X(TopologyDescription_PlatformName, pj_list)                   \
-  X(TopologyDescription_PlatformVersion, pj_list)                \
-  X(TopologyDescription_GetDeviceDescriptions, pj_list)          \
-  X(TopologyDescription_Serialize, pj_bytes)                     \
-  X(TopologyDescription_Attributes, pj_list)                     \
-  X(Compile, unused)                                             \
-  X(Executable_OutputElementTypes, pj_list)                      \
-  X(Executable_OutputDimensions, pj_two_lists)                   \
-  X(Buffer_CopyToMemory, pj_pair)                                \
-  X(Client_CreateViewOfDeviceBuffer, pj_view)                    \
-  X(Executable_Fingerprint, pj_list)                             \
-  X(Client_TopologyDescription, pj_word)                         \
-  X(Executable_GetCompiledMemoryStats, pj_compiled_memory)       \
-  X(Memory_Kind_Id, pj_int)                                      \
-  X(ExecuteContext_Create, unused)                               \
-  X(ExecuteContext_Destroy, unused)                              \
-  X(Buffer_CopyRawToHost, pj_copy_raw)                           \
-  X(AsyncHostToDeviceTransferManager_Destroy, unused)            \
-  X(AsyncHostToDeviceTransferManager_TransferData, unused)       \
-  X(Client_CreateBuffersForAsyncHostToDevice, unused)            \
-  X(AsyncHostToDeviceTransferManager_RetrieveBuffer, unused)     \
-  X(AsyncHostToDeviceTransferManager_Device, unused)             \
-  X(AsyncHostToDeviceTransferManager_BufferCount, unused)        \
-  X(AsyncHostToDeviceTransferManager_BufferSize, unused)         \
-  X(AsyncHostToDeviceTransferManager_SetBufferError, unused)     \
-  X(AsyncHostToDeviceTransferManager_AddMetadata, unused)        \
-  X(Client_DmaMap, unused)                                       \
-  X(Client_DmaUnmap, unused)                                     \
-  X(Client_CreateUninitializedBuffer, pj_uninitialized)          \
-  X(Client_UpdateGlobalProcessInfo, unused)                      \
-  X(TopologyDescription_Deserialize, unused)                     \
-  X(Client_CreateAliasBuffer, unused)                            \
-  X(Client_FulfillAliasBuffer, unused)                           \
-  X(LoadedExecutable_GetDeviceAssignment, pj_bytes)              \
-  X(Client_CreateErrorBuffer, unused)                            \
-  X(AsyncHostToDeviceTransferManager_TransferLiteral, unused)    \
-  X(Buffer_CopyRawToHostFuture, unused)                          \
-  X(Device_PoisonExecution, unused)                              \
-  X(Device_CreateAsyncTrackingEvent, unused)                     \
-  X(AsyncTrackingEvent_Destroy, unused)                          \
-  X(Executable_GetCompileOptions, pj_bytes)                      \
-  X(Buffer_DonateWithControlDependency, unused)                  \
-  X(Event_Create, pj_made_event)                                 \
-  X(Event_Set, pj_event_set)
+// X(name, block, field) in the interface's order. The block is the shape of PJRT_name_Args, and field is PJRT's name of
+// what the shape has as its answer; `own` is PJRT's block itself, `unused` a function that this client never calls.
+#define PJ_FUNCTIONS(X)                                                    \
+  X(Error_Destroy, pj_object, error)                                       \
+  X(Error_Message, pj_list, message)                                       \
+  X(Error_GetCode, pj_int, code)                                           \
+  X(Plugin_Initialize, pj_nothing, struct_size)                            \
+  X(Plugin_Attributes, own, struct_size)                                   \
+  X(Event_Destroy, pj_object, event)                                       \
+  X(Event_IsReady, pj_bool, is_ready)                                      \
+  X(Event_Error, pj_object, event)                                         \
+  X(Event_Await, pj_object, event)                                         \
+  X(Event_OnReady, own, struct_size)                                       \
+  X(Client_Create, own, struct_size)                                       \
+  X(Client_Destroy, pj_object, client)                                     \
+  X(Client_PlatformName, pj_list, platform_name)                           \
+  X(Client_ProcessIndex, pj_int, process_index)                            \
+  X(Client_PlatformVersion, pj_list, platform_version)                     \
+  X(Client_Devices, pj_list, devices)                                      \
+  X(Client_AddressableDevices, pj_list, addressable_devices)               \
+  X(Client_LookupDevice, pj_lookup, device)                                \
+  X(Client_LookupAddressableDevice, pj_lookup, addressable_device)         \
+  X(Client_AddressableMemories, pj_list, addressable_memories)             \
+  X(Client_Compile, own, struct_size)                                      \
+  X(Client_DefaultDeviceAssignment, own, struct_size)                      \
+  X(Client_BufferFromHostBuffer, own, struct_size)                         \
+  X(DeviceDescription_Id, pj_int, id)                                      \
+  X(DeviceDescription_ProcessIndex, pj_int, process_index)                 \
+  X(DeviceDescription_Attributes, pj_counted, attributes)                  \
+  X(DeviceDescription_Kind, pj_list, device_kind)                          \
+  X(DeviceDescription_DebugString, pj_list, debug_string)                  \
+  X(DeviceDescription_ToString, pj_list, to_string)                        \
+  X(Device_GetDescription, pj_word, device_description)                    \
+  X(Device_IsAddressable, pj_bool, is_addressable)                         \
+  X(Device_LocalHardwareId, pj_int, local_hardware_id)                     \
+  X(Device_AddressableMemories, pj_list, memories)                         \
+  X(Device_DefaultMemory, pj_word, memory)                                 \
+  X(Device_MemoryStats, own, struct_size)                                  \
+  X(Memory_Id, pj_int, id)                                                 \
+  X(Memory_Kind, pj_list, kind)                                            \
+  X(Memory_DebugString, pj_list, debug_string)                             \
+  X(Memory_ToString, pj_list, to_string)                                   \
+  X(Memory_AddressableByDevices, pj_list, devices)                         \
+  X(Executable_Destroy, pj_object, executable)                             \
+  X(Executable_Name, pj_list, executable_name)                             \
+  X(Executable_NumReplicas, pj_word, num_replicas)                         \
+  X(Executable_NumPartitions, pj_word, num_partitions)                     \
+  X(Executable_NumOutputs, pj_word, num_outputs)                           \
+  X(Executable_SizeOfGeneratedCodeInBytes, pj_word, size_in_bytes)         \
+  X(Executable_GetCostAnalysis, pj_counted, properties)                    \
+  X(Executable_OutputMemoryKinds, pj_two_lists, memory_kinds)              \
+  X(Executable_OptimizedProgram, own, struct_size)                         \
+  X(Executable_Serialize, pj_bytes, serialized_bytes)                      \
+  X(LoadedExecutable_Destroy, pj_object, executable)                       \
+  X(LoadedExecutable_GetExecutable, pj_word, executable)                   \
+  X(LoadedExecutable_AddressableDevices, pj_list, addressable_devices)     \
+  X(LoadedExecutable_Delete, pj_object, executable)                        \
+  X(LoadedExecutable_IsDeleted, pj_bool, is_deleted)                       \
+  X(LoadedExecutable_Execute, own, struct_size)                            \
+  X(Executable_DeserializeAndLoad, own, struct_size)                       \
+  X(LoadedExecutable_Fingerprint, pj_list, executable_fingerprint)         \
+  X(Buffer_Destroy, pj_object, buffer)                                     \
+  X(Buffer_ElementType, pj_int, type)                                      \
+  X(Buffer_Dimensions, pj_list, dims)                                      \
+  X(Buffer_UnpaddedDimensions, pj_list, unpadded_dims)                     \
+  X(Buffer_DynamicDimensionIndices, pj_list, dynamic_dim_indices)          \
+  X(Buffer_GetMemoryLayout, own, struct_size)                              \
+  X(Buffer_OnDeviceSizeInBytes, pj_word, on_device_size_in_bytes)          \
+  X(Buffer_Device, pj_word, device)                                        \
+  X(Buffer_Memory, pj_word, memory)                                        \
+  X(Buffer_Delete, pj_object, buffer)                                      \
+  X(Buffer_IsDeleted, pj_bool, is_deleted)                                 \
+  X(Buffer_CopyToDevice, pj_pair, dst_buffer)                              \
+  X(Buffer_ToHostBuffer, own, struct_size)                                 \
+  X(Buffer_IsOnCpu, pj_bool, is_on_cpu)                                    \
+  X(Buffer_ReadyEvent, pj_word, event)                                     \
+  X(Buffer_UnsafePointer, pj_word, buffer_pointer)                         \
+  X(Buffer_IncreaseExternalReferenceCount, pj_object, buffer)              \
+  X(Buffer_DecreaseExternalReferenceCount, pj_object, buffer)              \
+  X(Buffer_OpaqueDeviceMemoryDataPointer, pj_word, device_memory_ptr)      \
+  X(CopyToDeviceStream_Destroy, unused, struct_size)                       \
+  X(CopyToDeviceStream_AddChunk, unused, struct_size)                      \
+  X(CopyToDeviceStream_TotalBytes, unused, struct_size)                    \
+  X(CopyToDeviceStream_GranuleSize, unused, struct_size)                   \
+  X(CopyToDeviceStream_CurrentBytes, unused, struct_size)                  \
+  X(TopologyDescription_Create, unused, struct_size)                       \
+  X(TopologyDescription_Destroy, unused, struct_size)                      \
+  X(TopologyDescription_PlatformName, pj_list, platform_name)              \
+  X(TopologyDescription_PlatformVersion, pj_list, platform_version)        \
+  X(TopologyDescription_GetDeviceDescriptions, pj_list, descriptions)      \
+  X(TopologyDescription_Serialize, pj_bytes, serialized_bytes)             \
+  X(TopologyDescription_Attributes, pj_list, attributes)                   \
+  X(Compile, unused, struct_size)                                          \
+  X(Executable_OutputElementTypes, pj_list, output_types)                  \
+  X(Executable_OutputDimensions, pj_two_lists, dims)                       \
+  X(Buffer_CopyToMemory, pj_pair, dst_buffer)                              \
+  X(Client_CreateViewOfDeviceBuffer, own, struct_size)                     \
+  X(Executable_Fingerprint, pj_list, executable_fingerprint)               \
+  X(Client_TopologyDescription, pj_word, topology)                         \
+  X(Executable_GetCompiledMemoryStats, own, struct_size)                   \
+  X(Memory_Kind_Id, pj_int, kind_id)                                       \
+  X(ExecuteContext_Create, unused, struct_size)                            \
+  X(ExecuteContext_Destroy, unused, struct_size)                           \
+  X(Buffer_CopyRawToHost, own, struct_size)                                \
+  X(AsyncHostToDeviceTransferManager_Destroy, unused, struct_size)         \
+  X(AsyncHostToDeviceTransferManager_TransferData, unused, struct_size)    \
+  X(Client_CreateBuffersForAsyncHostToDevice, unused, struct_size)         \
+  X(AsyncHostToDeviceTransferManager_RetrieveBuffer, unused, struct_size)  \
+  X(AsyncHostToDeviceTransferManager_Device, unused, struct_size)          \
+  X(AsyncHostToDeviceTransferManager_BufferCount, unused, struct_size)     \
+  X(AsyncHostToDeviceTransferManager_BufferSize, unused, struct_size)      \
+  X(AsyncHostToDeviceTransferManager_SetBufferError, unused, struct_size)  \
+  X(AsyncHostToDeviceTransferManager_AddMetadata, unused, struct_size)     \
+  X(Client_DmaMap, unused, struct_size)                                    \
+  X(Client_DmaUnmap, unused, struct_size)                                  \
+  X(Client_CreateUninitializedBuffer, own, struct_size)                    \
+  X(Client_UpdateGlobalProcessInfo, unused, struct_size)                   \
+  X(TopologyDescription_Deserialize, unused, struct_size)                  \
+  X(Client_CreateAliasBuffer, unused, struct_size)                         \
+  X(Client_FulfillAliasBuffer, unused, struct_size)                        \
+  X(LoadedExecutable_GetDeviceAssignment, pj_bytes, serialized_bytes)      \
+  X(Client_CreateErrorBuffer, unused, struct_size)                         \
+  X(AsyncHostToDeviceTransferManager_TransferLiteral, unused, struct_size) \
+  X(Buffer_CopyRawToHostFuture, unused, struct_size)                       \
+  X(Device_PoisonExecution, unused, struct_size)                           \
+  X(Device_CreateAsyncTrackingEvent, unused, struct_size)                  \
+  X(AsyncTrackingEvent_Destroy, unused, struct_size)                       \
+  X(Executable_GetCompileOptions, pj_bytes, serialized_bytes)              \
+  X(Buffer_DonateWithControlDependency, unused, struct_size)               \
+  X(Event_Create, own, struct_size)                                        \
+  X(Event_Set, own, struct_size)
 
 #endif  // PJC_ABI_FUNCTIONS_H_

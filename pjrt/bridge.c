@@ -66,7 +66,7 @@ int pjc_preload(const char *path, char *message, size_t size) {
 
 // ---- Calls.
 
-#define NAME(name, block) #name,
+#define NAME(name, block, field) #name,
 static const char *const names[pj_fn_count] = {PJ_FUNCTIONS(NAME)};
 #undef NAME
 
@@ -100,7 +100,7 @@ int pjc_error_code(const pj_api *api, pj_error error) {
   pj_error second = pjc_call(api, pj_fn_Error_GetCode, &a.block);
   if (second != 0) {
     if (second != PJC_ABSENT) pjc_error_destroy(api, second);
-    return PJ_CODE_UNKNOWN;
+    return PJRT_Error_Code_UNKNOWN;
   }
   return a.block.number;
 }

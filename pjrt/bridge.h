@@ -24,7 +24,7 @@ enum { PJC_TAIL = 128 };
 
 // The bytes of zeros that this plugin is given: PJC_TAIL or 0.
 static inline size_t pjc_tail(const pj_api *api) {
-  return api->version.minor_version > PJ_MINOR ? PJC_TAIL : 0;
+  return api->version.minor_version > PJRT_API_MINOR ? PJC_TAIL : 0;
 }
 
 // What C memory is held for; indexes pjc_memory.
@@ -125,14 +125,14 @@ typedef struct {
   pj_buffer *outputs;   // [num_devices * num_outputs]
   pj_event *events;     // [num_devices]
   int64_t *keep;        // [num_args], the indices that must not be donated
-  const pj_buffer **arg_lists;
-  pj_buffer **output_lists;
+  PJRT_Buffer *const **arg_lists;
+  PJRT_Buffer ***output_lists;
   struct {
-    pj_execute_options block;
+    PJRT_ExecuteOptions block;
     char tail[PJC_TAIL];
   } options;
   struct {
-    pj_execute block;
+    PJRT_LoadedExecutable_Execute_Args block;
     char tail[PJC_TAIL];
   } execute;
 } pjc_prepared;
@@ -151,7 +151,7 @@ typedef struct pjc_queue pjc_queue;
 
 typedef struct {
   uint64_t token;
-  int code;         // PJ_CODE_OK or the event's error
+  int code;         // PJRT_Error_Code_OK or the event's error
   char *message;    // to be freed with pjc_completion_free, null if none
   size_t message_size;
 } pjc_completion;
@@ -169,7 +169,7 @@ pj_error pjc_queue_watch(pjc_queue *queue, const pj_api *api, pj_event event,
 
 // Makes a view of device memory from a block that is filled but for its address
 // and its callback; a completion with this token tells that it is released.
-pj_error pjc_queue_view(pjc_queue *queue, const pj_api *api, pj_view *block,
+pj_error pjc_queue_view(pjc_queue *queue, const pj_api *api, PJRT_Client_CreateViewOfDeviceBuffer_Args *block,
                         uintptr_t address, uint64_t token);
 
 // Takes up to max completions without waiting.
@@ -200,7 +200,7 @@ typedef struct pjc_kv_request {
 
 // Makes a store's C side, which shows on the descriptor fd that there are
 // requests, and puts its callbacks into the block.
-pjc_kv *pjc_kv_new(int fd, pj_client_create *block);
+pjc_kv *pjc_kv_new(int fd, PJRT_Client_Create_Args *block);
 
 // Refuses all requests from now on, those that wait too, and stops using fd.
 void pjc_kv_stop(pjc_kv *kv);

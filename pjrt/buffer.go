@@ -19,14 +19,14 @@ type HostBufferSemantics int32
 // The semantics, each with what the caller promises.
 const (
 	// OnlyDuringCall: the memory may change as soon as FromHost returns.
-	OnlyDuringCall HostBufferSemantics = C.PJ_HOST_ONLY_DURING_CALL
+	OnlyDuringCall HostBufferSemantics = C.PJRT_HostBufferSemantics_kImmutableOnlyDuringCall
 	// UntilTransferCompletes: the memory stays as it is until the event completes.
-	UntilTransferCompletes HostBufferSemantics = C.PJ_HOST_UNTIL_TRANSFER_COMPLETES
+	UntilTransferCompletes HostBufferSemantics = C.PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes
 	// ZeroCopy: the buffer may use the memory itself, without writing to it, until
 	// the event completes, which is when the buffer is gone.
-	ZeroCopy HostBufferSemantics = C.PJ_HOST_ZERO_COPY
+	ZeroCopy HostBufferSemantics = C.PJRT_HostBufferSemantics_kImmutableZeroCopy
 	// MutableZeroCopy: the same, and the plugin may write to it.
-	MutableZeroCopy HostBufferSemantics = C.PJ_HOST_MUTABLE_ZERO_COPY
+	MutableZeroCopy HostBufferSemantics = C.PJRT_HostBufferSemantics_kMutableZeroCopy
 )
 
 // FromHost copies an array from host memory to a device. dims are elements;
@@ -163,12 +163,12 @@ func (c *Client) CopyRawToHost(b Buffer, dst unsafe.Pointer, offset, size int) (
 	if dst == nil || offset < 0 || size < 0 {
 		return 0, invalid(fn, "%d bytes at offset %d", size, offset)
 	}
-	block := C.pj_copy_raw{buffer: C.pj_buffer(b), dst: dst,
+	block := C.PJRT_Buffer_CopyRawToHost_Args{buffer: opaque[*C.PJRT_Buffer](uintptr(b)), dst: dst,
 		offset: C.int64_t(offset), transfer_size: C.int64_t(size)}
 	if err := call(c.plugin, fn, &block); err != nil {
 		return 0, err
 	}
-	return c.newEvent(uintptr(block.event)), nil
+	return c.newEvent(uintptr(unsafe.Pointer(block.event))), nil
 }
 
 // Ready is an event that completes when the buffer's data is there, or with the

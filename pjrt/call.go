@@ -66,7 +66,7 @@ func (x *Executable) prepare(numArgs, devices int, device uintptr) (*Call, error
 		x.leave()
 		return nil, x.client.plugin.fail(fn, C.PJC_NO_MEMORY)
 	}
-	block.execute.block.execute_device = C.pj_device(device)
+	block.execute.block.execute_device = opaque[*C.PJRT_Device](device)
 	x.client.live.calls.Add(1)
 	call := &Call{
 		x: x, block: block, numArgs: numArgs,

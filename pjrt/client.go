@@ -49,7 +49,7 @@ func (p *Plugin) NewClient(opts map[string]any, store KeyValueStore) (*Client, e
 		return nil, err
 	}
 	defer named.free()
-	block := C.pj_client_create{create_options: named.values, num_options: named.count}
+	block := C.PJRT_Client_Create_Args{create_options: named.values, num_options: named.count}
 	server, err := serveKeyValues(store, &block)
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (p *Plugin) NewClient(opts map[string]any, store KeyValueStore) (*Client, e
 		server.close()
 		return nil, err
 	}
-	c := &Client{plugin: p, handle: uintptr(block.client), store: server}
+	c := &Client{plugin: p, handle: uintptr(unsafe.Pointer(block.client)), store: server}
 	if err := c.describe(); err != nil {
 		c.Close()
 		return nil, err
@@ -167,8 +167,8 @@ func (c *Client) DefaultDeviceAssignment(replicas, partitions int) ([]int, error
 	var pins runtime.Pinner
 	defer pins.Unpin()
 	pins.Pin(&ids[0])
-	block := C.pj_default_assignment{
-		client: C.pj_client(c.handle), num_replicas: C.int(replicas), num_partitions: C.int(partitions),
+	block := C.PJRT_Client_DefaultDeviceAssignment_Args{
+		client: opaque[*C.PJRT_Client](c.handle), num_replicas: C.int(replicas), num_partitions: C.int(partitions),
 		default_assignment_size: C.size_t(len(ids)), default_assignment: &ids[0],
 	}
 	if err := call(c.plugin, fn, &block); err != nil {
@@ -202,20 +202,20 @@ func (c *Client) Compile(module []byte, format string, opts CompileOptions) (*Ex
 	defer c.leave(1)
 	var pins runtime.Pinner
 	defer pins.Unpin()
-	program := sized(c.plugin, C.pj_program{
+	program := sized(c.plugin, C.PJRT_Program{
 		code: pinnedBytes(&pins, module), code_size: C.size_t(len(module)),
 		format: pinnedBytes(&pins, []byte(format)), format_size: C.size_t(len(format)),
 	})
 	pins.Pin(program)
-	block := C.pj_client_compile{
-		client: C.pj_client(c.handle), program: &program.block,
+	block := C.PJRT_Client_Compile_Args{
+		client: opaque[*C.PJRT_Client](c.handle), program: &program.block,
 		compile_options:      pinnedBytes(&pins, encoded),
 		compile_options_size: C.size_t(len(encoded)),
 	}
 	if err := call(c.plugin, fn, &block); err != nil {
 		return nil, err
 	}
-	return c.newExecutable(uintptr(block.executable))
+	return c.newExecutable(uintptr(unsafe.Pointer(block.executable)))
 }
 
 // DeserializeAndLoad makes an executable of what Executable.Serialize gave, on a
@@ -239,17 +239,17 @@ func (c *Client) DeserializeAndLoad(serialized []byte, opts *CompileOptions) (*E
 	defer c.leave(1)
 	var pins runtime.Pinner
 	defer pins.Unpin()
-	block := C.pj_deserialize{
-		client:                     C.pj_client(c.handle),
-		serialized_executable:      pinnedBytes(&pins, serialized),
-		serialized_executable_size: C.size_t(len(serialized)),
-		options:                    pinnedBytes(&pins, encoded),
-		options_size:               C.size_t(len(encoded)),
+	block := C.PJRT_Executable_DeserializeAndLoad_Args{
+		client:                                     opaque[*C.PJRT_Client](c.handle),
+		serialized_executable:                      pinnedBytes(&pins, serialized),
+		serialized_executable_size:                 C.size_t(len(serialized)),
+		overridden_serialized_compile_options:      pinnedBytes(&pins, encoded),
+		overridden_serialized_compile_options_size: C.size_t(len(encoded)),
 	}
 	if err := call(c.plugin, fn, &block); err != nil {
 		return nil, err
 	}
-	return c.newExecutable(uintptr(block.loaded_executable))
+	return c.newExecutable(uintptr(unsafe.Pointer(block.loaded_executable)))
 }
 
 // pinnedBytes is the address of bytes that C may read until pins are undone.

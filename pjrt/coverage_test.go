@@ -112,7 +112,7 @@ func interfaceFunctions(t *testing.T) (all []tableRow) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range regexp.MustCompile(`(?m)^  X\((\w+), (\w+)\)`).FindAllStringSubmatch(string(table), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^  X\((\w+), (\w+), \w+\)`).FindAllStringSubmatch(string(table), -1) {
 		all = append(all, tableRow{m[1], m[2]})
 	}
 	return all

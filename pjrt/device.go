@@ -233,7 +233,7 @@ func (d *Device) MemoryStats() (MemoryStats, error) {
 		return MemoryStats{}, err
 	}
 	defer d.client.leave(1)
-	b := C.pj_memory_stats{device: C.pj_device(d.handle)}
+	b := C.PJRT_Device_MemoryStats_Args{device: opaque[*C.PJRT_Device](d.handle)}
 	if err := call(d.client.plugin, fn, &b); err != nil {
 		return MemoryStats{}, err
 	}

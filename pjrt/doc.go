@@ -1,8 +1,9 @@
 // Package pjrt is a client of the PJRT plugin interface: it loads a compiler
 // and runtime for a device as a shared library and drives it.
 //
-// It imports only the standard library, and C of its own (abi.h states the
-// interface's layout, bridge.c, hot.c, wait.c and queue.c are the C side). A program
+// It imports only the standard library, PJRT's own header (third_party), and C
+// of its own (abi.h arranges the header for Go, abi.c compares the two, bridge.c,
+// hot.c, wait.c and queue.c are the C side). A program
 // uses it in this order:
 //
 //	plugin, err := pjrt.Load("/abs/path/to/plugin.so")

@@ -15,23 +15,23 @@ type Code int32
 
 // The codes, in PJRT's numbering.
 const (
-	OK                 Code = C.PJ_CODE_OK
-	Cancelled          Code = C.PJ_CODE_CANCELLED
-	Unknown            Code = C.PJ_CODE_UNKNOWN
-	InvalidArgument    Code = C.PJ_CODE_INVALID_ARGUMENT
-	DeadlineExceeded   Code = C.PJ_CODE_DEADLINE_EXCEEDED
-	NotFound           Code = C.PJ_CODE_NOT_FOUND
-	AlreadyExists      Code = C.PJ_CODE_ALREADY_EXISTS
-	PermissionDenied   Code = C.PJ_CODE_PERMISSION_DENIED
-	ResourceExhausted  Code = C.PJ_CODE_RESOURCE_EXHAUSTED
-	FailedPrecondition Code = C.PJ_CODE_FAILED_PRECONDITION
-	Aborted            Code = C.PJ_CODE_ABORTED
-	OutOfRange         Code = C.PJ_CODE_OUT_OF_RANGE
-	Unimplemented      Code = C.PJ_CODE_UNIMPLEMENTED
-	Internal           Code = C.PJ_CODE_INTERNAL
-	Unavailable        Code = C.PJ_CODE_UNAVAILABLE
-	DataLoss           Code = C.PJ_CODE_DATA_LOSS
-	Unauthenticated    Code = C.PJ_CODE_UNAUTHENTICATED
+	OK                 Code = C.PJRT_Error_Code_OK
+	Cancelled          Code = C.PJRT_Error_Code_CANCELLED
+	Unknown            Code = C.PJRT_Error_Code_UNKNOWN
+	InvalidArgument    Code = C.PJRT_Error_Code_INVALID_ARGUMENT
+	DeadlineExceeded   Code = C.PJRT_Error_Code_DEADLINE_EXCEEDED
+	NotFound           Code = C.PJRT_Error_Code_NOT_FOUND
+	AlreadyExists      Code = C.PJRT_Error_Code_ALREADY_EXISTS
+	PermissionDenied   Code = C.PJRT_Error_Code_PERMISSION_DENIED
+	ResourceExhausted  Code = C.PJRT_Error_Code_RESOURCE_EXHAUSTED
+	FailedPrecondition Code = C.PJRT_Error_Code_FAILED_PRECONDITION
+	Aborted            Code = C.PJRT_Error_Code_ABORTED
+	OutOfRange         Code = C.PJRT_Error_Code_OUT_OF_RANGE
+	Unimplemented      Code = C.PJRT_Error_Code_UNIMPLEMENTED
+	Internal           Code = C.PJRT_Error_Code_INTERNAL
+	Unavailable        Code = C.PJRT_Error_Code_UNAVAILABLE
+	DataLoss           Code = C.PJRT_Error_Code_DATA_LOSS
+	Unauthenticated    Code = C.PJRT_Error_Code_UNAUTHENTICATED
 )
 
 var codeNames = [...]string{

@@ -175,11 +175,11 @@ func (c *Client) NewEvent() (Event, error) {
 		return 0, err
 	}
 	defer c.leave(1)
-	var block C.pj_made_event
+	var block C.PJRT_Event_Create_Args
 	if err := call(c.plugin, fn, &block); err != nil {
 		return 0, err
 	}
-	return c.newEvent(uintptr(block.event)), nil
+	return c.newEvent(uintptr(unsafe.Pointer(block.event))), nil
 }
 
 // SetEvent completes an event of NewEvent: with success if code is OK, else with
@@ -194,8 +194,8 @@ func (c *Client) SetEvent(e Event, code Code, message string) error {
 	}
 	var pins runtime.Pinner
 	defer pins.Unpin()
-	return call(c.plugin, fn, &C.pj_event_set{
-		event: C.pj_event(e), error_code: C.int(code),
+	return call(c.plugin, fn, &C.PJRT_Event_Set_Args{
+		event: opaque[*C.PJRT_Event](uintptr(e)), error_code: C.PJRT_Error_Code(code),
 		error_message:      pinnedBytes(&pins, []byte(message)),
 		error_message_size: C.size_t(len(message)),
 	})

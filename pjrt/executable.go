@@ -253,10 +253,10 @@ func (x *Executable) OptimizedProgram() (code []byte, format string, err error) 
 	defer x.leave()
 	var pins runtime.Pinner
 	defer pins.Unpin()
-	room := sized(x.client.plugin, C.pj_program{})
+	room := sized(x.client.plugin, C.PJRT_Program{})
 	pins.Pin(room)
 	program := &room.block
-	block := C.pj_optimized{executable: C.pj_executable(x.compiled), program: program}
+	block := C.PJRT_Executable_OptimizedProgram_Args{executable: opaque[*C.PJRT_Executable](x.compiled), program: program}
 	if err := call(x.client.plugin, fn, &block); err != nil {
 		return nil, "", err
 	}
@@ -301,17 +301,17 @@ func (x *Executable) MemoryStats() (CompiledMemory, error) {
 		return CompiledMemory{}, err
 	}
 	defer x.leave()
-	b := C.pj_compiled_memory{executable: C.pj_executable(x.compiled)}
+	b := C.PJRT_Executable_GetCompiledMemoryStats_Args{executable: opaque[*C.PJRT_Executable](x.compiled)}
 	if err := call(x.client.plugin, fn, &b); err != nil {
 		return CompiledMemory{}, err
 	}
 	return CompiledMemory{
-		GeneratedCode: int64(b.generated_code_size), Argument: int64(b.argument_size),
-		Output: int64(b.output_size), Alias: int64(b.alias_size), Temp: int64(b.temp_size),
-		HostGeneratedCode: int64(b.host_generated_code_size), HostArgument: int64(b.host_argument_size),
-		HostOutput: int64(b.host_output_size), HostAlias: int64(b.host_alias_size),
-		HostTemp: int64(b.host_temp_size),
-		Peak:     int64(b.peak_memory), Total: int64(b.total_size),
+		GeneratedCode: int64(b.generated_code_size_in_bytes), Argument: int64(b.argument_size_in_bytes),
+		Output: int64(b.output_size_in_bytes), Alias: int64(b.alias_size_in_bytes), Temp: int64(b.temp_size_in_bytes),
+		HostGeneratedCode: int64(b.host_generated_code_size_in_bytes), HostArgument: int64(b.host_argument_size_in_bytes),
+		HostOutput: int64(b.host_output_size_in_bytes), HostAlias: int64(b.host_alias_size_in_bytes),
+		HostTemp: int64(b.host_temp_size_in_bytes),
+		Peak:     int64(b.peak_memory_in_bytes), Total: int64(b.total_size_in_bytes),
 	}, nil
 }
 

@@ -17,24 +17,24 @@ pjc_result pjc_from_host(const pj_api *api, pj_client client, const void *data,
   for (size_t i = 0; i < num_dims; i++) own_dims[i] = dims[i];
   for (size_t i = 0; i < num_strides; i++) own_strides[i] = strides[i];
   struct {
-    pj_from_host block;
+    PJRT_Client_BufferFromHostBuffer_Args block;
     char tail[PJC_TAIL];
   } a = {.block = {
       .struct_size = sizeof a.block + pjc_tail(api),
-      .client = client,
+      .client = (PJRT_Client *)client,
       .data = data,
-      .type = type,
+      .type = (PJRT_Buffer_Type)type,
       .dims = own_dims,
       .num_dims = num_dims,
       .byte_strides = num_strides == 0 ? NULL : own_strides,
       .num_byte_strides = num_strides,
-      .host_buffer_semantics = semantics,
-      .device = device,
-      .memory = memory,
+      .host_buffer_semantics = (PJRT_HostBufferSemantics)semantics,
+      .device = (PJRT_Device *)device,
+      .memory = (PJRT_Memory *)memory,
   }};
   r.error = pjc_call(api, r.fn, &a.block);
-  r.object = a.block.buffer;
-  r.event = a.block.done_with_host_buffer;
+  r.object = (uintptr_t)a.block.buffer;
+  r.event = (pj_event)a.block.done_with_host_buffer;
   return r;
 }
 
@@ -58,23 +58,23 @@ pjc_result pjc_to_host(const pj_api *api, pj_buffer buffer, void *dst,
     return r;
   }
   for (size_t i = 0; i < rank; i++) order[i] = (int64_t)(rank - 1 - i);
-  pj_layout layout = {
+  PJRT_Buffer_MemoryLayout layout = {
       .struct_size = sizeof layout,
-      .type = PJ_LAYOUT_TILED,
-      .form.tiled = {.struct_size = sizeof layout.form.tiled,
+      .type = PJRT_Buffer_MemoryLayout_Type_Tiled,
+      .tiled = {.struct_size = sizeof layout.tiled,
                      .minor_to_major = order,
                      .minor_to_major_size = rank},
   };
   struct {
-    pj_to_host block;
+    PJRT_Buffer_ToHostBuffer_Args block;
     char tail[PJC_TAIL];
   } a = {.block = {.struct_size = sizeof a.block + pjc_tail(api),
-                   .src = buffer,
+                   .src = (PJRT_Buffer *)buffer,
                    .host_layout = &layout,
                    .dst = dst,
                    .dst_size = size}};
   r.error = pjc_call(api, r.fn, &a.block);
-  r.event = a.block.event;
+  r.event = (pj_event)a.block.event;
   r.number = (int64_t)a.block.dst_size;
   return r;
 }
@@ -151,19 +151,19 @@ pjc_prepared *pjc_prepare(const pj_api *api, pj_loaded executable,
   next += num_devices;
   c->keep = (int64_t *)next;
   next += num_args;
-  c->arg_lists = (const pj_buffer **)next;
+  c->arg_lists = (PJRT_Buffer *const **)next;
   next += num_devices;
-  c->output_lists = (pj_buffer **)next;
+  c->output_lists = (PJRT_Buffer ***)next;
   for (size_t d = 0; d < num_devices; d++) {
-    c->arg_lists[d] = c->args + d * num_args;
-    c->output_lists[d] = c->outputs + d * num_outputs;
+    c->arg_lists[d] = (PJRT_Buffer **)c->args + d * num_args;
+    c->output_lists[d] = (PJRT_Buffer **)c->outputs + d * num_outputs;
   }
-  pj_execute_options *o = &c->options.block;
+  PJRT_ExecuteOptions *o = &c->options.block;
   o->struct_size = sizeof *o + pjc_tail(api);
-  o->non_donatable = c->keep;
-  pj_execute *e = &c->execute.block;
+  o->non_donatable_input_indices = c->keep;
+  PJRT_LoadedExecutable_Execute_Args *e = &c->execute.block;
   e->struct_size = sizeof *e + pjc_tail(api);
-  e->executable = executable;
+  e->executable = (PJRT_LoadedExecutable *)executable;
   e->options = o;
   e->argument_lists = c->arg_lists;
   e->num_devices = num_devices;
@@ -179,7 +179,7 @@ void pjc_prepared_free(pjc_prepared *c) {
 pj_error pjc_execute(pjc_prepared *c, size_t num_keep, bool want_events) {
   memset(c->outputs, 0, c->num_devices * c->num_outputs * sizeof *c->outputs);
   memset(c->events, 0, c->num_devices * sizeof *c->events);
-  c->options.block.num_non_donatable = num_keep;
-  c->execute.block.device_complete_events = want_events ? c->events : NULL;
+  c->options.block.num_non_donatable_input_indices = num_keep;
+  c->execute.block.device_complete_events = want_events ? (PJRT_Event **)c->events : NULL;
   return pjc_call(c->api, pj_fn_LoadedExecutable_Execute, &c->execute.block);
 }

@@ -50,7 +50,7 @@ static void ask(pjc_kv *kv, pjc_kv_request *r) {
   pthread_mutex_lock(&kv->lock);
   kv->owners++;
   if (kv->fd < 0) {
-    r->code = PJ_CODE_CANCELLED;
+    r->code = PJRT_Error_Code_CANCELLED;
     r->answered = true;
   } else {
     if (kv->first == NULL)
@@ -68,52 +68,52 @@ static void ask(pjc_kv *kv, pjc_kv_request *r) {
 }
 
 // The plugin's error object for an answer that is not a value.
-static pj_error refusal(pjc_kv_request *r, pj_make_error *make) {
+static PJRT_Error *refusal(pjc_kv_request *r, PJRT_CallbackError *make) {
   static const char closed[] = "the key-value store is closed";
-  pj_error error = r->text != NULL
+  PJRT_Error *error = r->text != NULL
                        ? (*make)(r->code, r->text, r->text_size)
                        : (*make)(r->code, closed, sizeof closed - 1);
   free_text(r->text);
   return error;
 }
 
-static pj_error on_get(pj_kv_get *args) {
+static PJRT_Error *on_get(PJRT_KeyValueGetCallback_Args *args) {
   pjc_kv_request r = {.op = PJC_KV_GET,
                       .timeout_ms = args->timeout_in_ms,
                       .key = args->key,
                       .key_size = args->key_size};
   ask(args->user_arg, &r);
-  if (r.code != PJ_CODE_OK) return refusal(&r, args->callback_error);
+  if (r.code != PJRT_Error_Code_OK) return refusal(&r, args->callback_error);
   args->value = r.text;
   args->value_size = r.text_size;
-  args->value_deleter = free_text;
-  return 0;
+  args->value_deleter_callback = free_text;
+  return NULL;
 }
 
-static pj_error on_try_get(pj_kv_try_get *args) {
+static PJRT_Error *on_try_get(PJRT_KeyValueTryGetCallback_Args *args) {
   pjc_kv_request r = {
       .op = PJC_KV_TRY_GET, .key = args->key, .key_size = args->key_size};
   ask(args->user_arg, &r);
-  if (r.code != PJ_CODE_OK) return refusal(&r, args->callback_error);
+  if (r.code != PJRT_Error_Code_OK) return refusal(&r, args->callback_error);
   args->value = r.text;
   args->value_size = r.text_size;
-  args->value_deleter = free_text;
-  return 0;
+  args->value_deleter_callback = free_text;
+  return NULL;
 }
 
-static pj_error on_put(pj_kv_put *args) {
+static PJRT_Error *on_put(PJRT_KeyValuePutCallback_Args *args) {
   pjc_kv_request r = {.op = PJC_KV_PUT,
                       .key = args->key,
                       .key_size = args->key_size,
                       .value = args->value,
                       .value_size = args->value_size};
   ask(args->user_arg, &r);
-  if (r.code != PJ_CODE_OK) return refusal(&r, args->callback_error);
+  if (r.code != PJRT_Error_Code_OK) return refusal(&r, args->callback_error);
   free_text(r.text);
-  return 0;
+  return NULL;
 }
 
-pjc_kv *pjc_kv_new(int fd, pj_client_create *block) {
+pjc_kv *pjc_kv_new(int fd, PJRT_Client_Create_Args *block) {
   pjc_kv *kv = pjc_alloc(PJC_MEM_KV, sizeof *kv);
   if (kv == NULL) return NULL;
   pthread_mutex_init(&kv->lock, NULL);
@@ -134,7 +134,7 @@ void pjc_kv_stop(pjc_kv *kv) {
   kv->fd = -1;
   for (pjc_kv_request *r = kv->first; r != NULL;) {
     pjc_kv_request *next = r->next;
-    r->code = PJ_CODE_CANCELLED;
+    r->code = PJRT_Error_Code_CANCELLED;
     r->answered = true;
     r = next;
   }
@@ -168,7 +168,7 @@ void pjc_kv_answer(pjc_kv *kv, pjc_kv_request *r, int code, const char *text,
   pthread_mutex_lock(&kv->lock);
   r->text = copy;
   r->text_size = copy == NULL ? 0 : size;
-  r->code = copy == NULL ? PJ_CODE_RESOURCE_EXHAUSTED : code;
+  r->code = copy == NULL ? PJRT_Error_Code_RESOURCE_EXHAUSTED : code;
   r->answered = true;
   pthread_cond_broadcast(&kv->answered);
   release(kv);

@@ -35,7 +35,7 @@ type keyValueServer struct {
 }
 
 // serveKeyValues puts callbacks into the block. A nil store makes a nil server.
-func serveKeyValues(store KeyValueStore, block *C.pj_client_create) (*keyValueServer, error) {
+func serveKeyValues(store KeyValueStore, block *C.PJRT_Client_Create_Args) (*keyValueServer, error) {
 	if store == nil {
 		return nil, nil
 	}

@@ -3,8 +3,8 @@ package pjrt
 /*
 #include "bridge.h"
 
-static const pj_tiled_layout *layout_tiled(const pj_layout *l) { return &l->form.tiled; }
-static const pj_strided_layout *layout_strides(const pj_layout *l) { return &l->form.strides; }
+static const PJRT_Buffer_MemoryLayout_Tiled *layout_tiled(const PJRT_Buffer_MemoryLayout *l) { return &l->tiled; }
+static const PJRT_Buffer_MemoryLayout_Strides *layout_strides(const PJRT_Buffer_MemoryLayout *l) { return &l->strides; }
 */
 import "C"
 
@@ -46,11 +46,11 @@ func (c *Client) LayoutOf(b Buffer) (Layout, error) {
 	if err := c.useBuffer(fn, b); err != nil {
 		return Layout{}, err
 	}
-	block := C.pj_buffer_layout{buffer: C.pj_buffer(b)}
+	block := C.PJRT_Buffer_GetMemoryLayout_Args{buffer: opaque[*C.PJRT_Buffer](uintptr(b))}
 	if err := call(c.plugin, fn, &block); err != nil {
 		return Layout{}, err
 	}
-	if block.layout._type == C.PJ_LAYOUT_STRIDES {
+	if block.layout._type == C.PJRT_Buffer_MemoryLayout_Type_Strides {
 		s := C.layout_strides(&block.layout)
 		return Layout{ByteStrides: int64s(unsafe.Pointer(s.byte_strides), s.num_byte_strides)}, nil
 	}
@@ -101,18 +101,18 @@ func (c *Client) Uninitialized(dtype Type, dims []int64, memory *Memory) (Buffer
 	defer c.leave(1)
 	var pins runtime.Pinner
 	defer pins.Unpin()
-	block := C.pj_uninitialized{
-		client: C.pj_client(c.handle), dims: pinnedInts(&pins, dims), num_dims: C.size_t(len(dims)),
-		_type: C.int(dtype), memory: C.pj_memory(memory.handle),
+	block := C.PJRT_Client_CreateUninitializedBuffer_Args{
+		client: opaque[*C.PJRT_Client](c.handle), shape_dims: pinnedInts(&pins, dims), shape_num_dims: C.size_t(len(dims)),
+		shape_element_type: C.PJRT_Buffer_Type(dtype), memory: opaque[*C.PJRT_Memory](memory.handle),
 	}
 	if memory.device != nil {
-		block.device = C.pj_device(memory.device.handle)
+		block.device = opaque[*C.PJRT_Device](memory.device.handle)
 	}
 	if err := call(c.plugin, fn, &block); err != nil {
 		c.addMemory(err)
 		return 0, err
 	}
-	return c.newBuffer(uintptr(block.buffer)), nil
+	return c.newBuffer(uintptr(unsafe.Pointer(block.buffer))), nil
 }
 
 // checkTarget refuses what no plugin could make, and holds the client.
@@ -153,12 +153,12 @@ func (c *Client) View(address uintptr, dtype Type, dims []int64, memory *Memory,
 	defer c.leave(1)
 	var pins runtime.Pinner
 	defer pins.Unpin()
-	block := C.pj_view{
-		client: C.pj_client(c.handle), dims: pinnedInts(&pins, dims), num_dims: C.size_t(len(dims)),
-		_type: C.int(dtype), memory: C.pj_memory(memory.handle),
+	block := C.PJRT_Client_CreateViewOfDeviceBuffer_Args{
+		client: opaque[*C.PJRT_Client](c.handle), dims: pinnedInts(&pins, dims), num_dims: C.size_t(len(dims)),
+		element_type: C.PJRT_Buffer_Type(dtype), memory: opaque[*C.PJRT_Memory](memory.handle),
 	}
 	if memory.device != nil {
-		block.device = C.pj_device(memory.device.handle)
+		block.device = opaque[*C.PJRT_Device](memory.device.handle)
 	}
 	released.mu.RLock()
 	defer released.mu.RUnlock()
@@ -169,5 +169,5 @@ func (c *Client) View(address uintptr, dtype Type, dims []int64, memory *Memory,
 		C.uintptr_t(address), C.uint64_t(token)); failure != 0 {
 		return 0, c.plugin.fail(fn, failure)
 	}
-	return c.newBuffer(uintptr(block.buffer)), nil
+	return c.newBuffer(uintptr(unsafe.Pointer(block.buffer))), nil
 }

@@ -4,17 +4,17 @@ package pjrt
 #include <string.h>
 #include "bridge.h"
 
-static const char *value_string(const pj_named_value *v) { return v->value.string_value; }
-static int64_t value_int64(const pj_named_value *v) { return v->value.int64_value; }
-static const int64_t *value_list(const pj_named_value *v) { return v->value.int64_array_value; }
-static float value_float(const pj_named_value *v) { return v->value.float_value; }
-static bool value_bool(const pj_named_value *v) { return v->value.bool_value; }
+static const char *value_string(const PJRT_NamedValue *v) { return v->string_value; }
+static int64_t value_int64(const PJRT_NamedValue *v) { return v->int64_value; }
+static const int64_t *value_list(const PJRT_NamedValue *v) { return v->int64_array_value; }
+static float value_float(const PJRT_NamedValue *v) { return v->float_value; }
+static bool value_bool(const PJRT_NamedValue *v) { return v->bool_value; }
 
-static void set_string(pj_named_value *v, const char *s) { v->value.string_value = s; }
-static void set_int64(pj_named_value *v, int64_t i) { v->value.int64_value = i; }
-static void set_list(pj_named_value *v, const int64_t *l) { v->value.int64_array_value = l; }
-static void set_float(pj_named_value *v, float f) { v->value.float_value = f; }
-static void set_bool(pj_named_value *v, bool b) { v->value.bool_value = b; }
+static void set_string(PJRT_NamedValue *v, const char *s) { v->string_value = s; }
+static void set_int64(PJRT_NamedValue *v, int64_t i) { v->int64_value = i; }
+static void set_list(PJRT_NamedValue *v, const int64_t *l) { v->int64_array_value = l; }
+static void set_float(PJRT_NamedValue *v, float f) { v->float_value = f; }
+static void set_bool(PJRT_NamedValue *v, bool b) { v->bool_value = b; }
 */
 import "C"
 
@@ -28,20 +28,20 @@ import (
 func namedValues(items unsafe.Pointer, count C.size_t) map[string]any {
 	out := make(map[string]any, int(count))
 	for range int(count) {
-		v := (*C.pj_named_value)(items)
+		v := (*C.PJRT_NamedValue)(items)
 		name := goText(unsafe.Pointer(v.name), v.name_size)
 		switch v._type {
-		case C.PJ_VALUE_STRING:
+		case C.PJRT_NamedValue_kString:
 			out[name] = goText(unsafe.Pointer(C.value_string(v)), v.value_size)
-		case C.PJ_VALUE_INT64:
+		case C.PJRT_NamedValue_kInt64:
 			out[name] = int64(C.value_int64(v))
-		case C.PJ_VALUE_INT64_LIST:
+		case C.PJRT_NamedValue_kInt64List:
 			list := make([]int64, int(v.value_size))
 			copy(list, unsafe.Slice((*int64)(unsafe.Pointer(C.value_list(v))), len(list)))
 			out[name] = list
-		case C.PJ_VALUE_FLOAT:
+		case C.PJRT_NamedValue_kFloat:
 			out[name] = float32(C.value_float(v))
-		case C.PJ_VALUE_BOOL:
+		case C.PJRT_NamedValue_kBool:
 			out[name] = bool(C.value_bool(v))
 		}
 		step := unsafe.Sizeof(*v)
@@ -56,7 +56,7 @@ func namedValues(items unsafe.Pointer, count C.size_t) map[string]any {
 // options is a C array of named values with all that it points to, in one
 // allocation.
 type options struct {
-	values *C.pj_named_value
+	values *C.PJRT_NamedValue
 	count  C.size_t
 	size   C.size_t
 }
@@ -68,7 +68,7 @@ func newOptions(fn fnID, values map[string]any) (options, error) {
 	size := uintptr(0)
 	for name, value := range values {
 		names = append(names, name)
-		size += unsafe.Sizeof(C.pj_named_value{}) + padded(len(name))
+		size += unsafe.Sizeof(C.PJRT_NamedValue{}) + padded(len(name))
 		switch v := value.(type) {
 		case string:
 			size += padded(len(v))
@@ -88,8 +88,8 @@ func newOptions(fn fnID, values map[string]any) (options, error) {
 	if base == nil {
 		return options{}, newError(ResourceExhausted, fn, "no host memory for options")
 	}
-	o := options{(*C.pj_named_value)(base), C.size_t(len(names)), C.size_t(size)}
-	rest := unsafe.Add(base, uintptr(len(names))*unsafe.Sizeof(C.pj_named_value{}))
+	o := options{(*C.PJRT_NamedValue)(base), C.size_t(len(names)), C.size_t(size)}
+	rest := unsafe.Add(base, uintptr(len(names))*unsafe.Sizeof(C.PJRT_NamedValue{}))
 	put := func(from unsafe.Pointer, bytes int) unsafe.Pointer {
 		at := rest
 		copy(unsafe.Slice((*byte)(at), bytes), unsafe.Slice((*byte)(from), bytes))
@@ -109,28 +109,28 @@ func newOptions(fn fnID, values map[string]any) (options, error) {
 
 // setValue writes one value of a type that newOptions has checked; put copies
 // bytes into the allocation.
-func setValue(v *C.pj_named_value, value any, put func(unsafe.Pointer, int) unsafe.Pointer) {
+func setValue(v *C.PJRT_NamedValue, value any, put func(unsafe.Pointer, int) unsafe.Pointer) {
 	v.value_size = 1
 	switch x := value.(type) {
 	case string:
-		v._type = C.PJ_VALUE_STRING
+		v._type = C.PJRT_NamedValue_kString
 		v.value_size = C.size_t(len(x))
 		C.set_string(v, (*C.char)(put(unsafe.Pointer(unsafe.StringData(x)), len(x))))
 	case []int64:
-		v._type = C.PJ_VALUE_INT64_LIST
+		v._type = C.PJRT_NamedValue_kInt64List
 		v.value_size = C.size_t(len(x))
 		C.set_list(v, (*C.int64_t)(put(unsafe.Pointer(unsafe.SliceData(x)), 8*len(x))))
 	case int64:
-		v._type = C.PJ_VALUE_INT64
+		v._type = C.PJRT_NamedValue_kInt64
 		C.set_int64(v, C.int64_t(x))
 	case int:
-		v._type = C.PJ_VALUE_INT64
+		v._type = C.PJRT_NamedValue_kInt64
 		C.set_int64(v, C.int64_t(x))
 	case float32:
-		v._type = C.PJ_VALUE_FLOAT
+		v._type = C.PJRT_NamedValue_kFloat
 		C.set_float(v, C.float(x))
 	case bool:
-		v._type = C.PJ_VALUE_BOOL
+		v._type = C.PJRT_NamedValue_kBool
 		C.set_bool(v, C.bool(x))
 	}
 }

@@ -1,7 +1,7 @@
 package pjrt
 
 /*
-#cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra
+#cgo CFLAGS: -std=gnu11 -O2 -Wall -Wextra -I${SRCDIR}/third_party
 #cgo LDFLAGS: -ldl -lpthread
 #include <stdlib.h>
 #include "bridge.h"
@@ -190,12 +190,12 @@ func (p *Plugin) negotiate() error {
 	}
 	p.major, p.minor = int(p.api.version.major_version), int(p.api.version.minor_version)
 	switch {
-	case p.major > C.PJ_MAJOR:
+	case p.major > C.PJRT_API_MAJOR:
 		return refuse(APITooNew, "its API is %d.%d, this client speaks %d.%d to %d.x",
-			p.major, p.minor, C.PJ_MAJOR, C.PJ_OLDEST_MINOR, C.PJ_MAJOR)
-	case p.major < C.PJ_MAJOR || p.minor < C.PJ_OLDEST_MINOR:
+			p.major, p.minor, C.PJRT_API_MAJOR, C.PJ_OLDEST_MINOR, C.PJRT_API_MAJOR)
+	case p.major < C.PJRT_API_MAJOR || p.minor < C.PJ_OLDEST_MINOR:
 		return refuse(APITooOld, "its API is %d.%d, older than %d.%d",
-			p.major, p.minor, C.PJ_MAJOR, C.PJ_OLDEST_MINOR)
+			p.major, p.minor, C.PJRT_API_MAJOR, C.PJ_OLDEST_MINOR)
 	}
 	for _, fn := range []C.int{
 		C.pj_fn_Error_Destroy, C.pj_fn_Error_Message, C.pj_fn_Error_GetCode,
@@ -270,11 +270,11 @@ func (p *Plugin) readAttributes() (map[string]any, error) {
 	if !bool(C.pjc_has(p.api, C.pj_fn_Plugin_Attributes)) {
 		return nil, nil
 	}
-	var block C.pj_attributes
+	var block C.PJRT_Plugin_Attributes_Args
 	if err := call(p, C.pj_fn_Plugin_Attributes, &block); err != nil {
 		return nil, err
 	}
-	return namedValues(unsafe.Pointer(block.items), block.count), nil
+	return namedValues(unsafe.Pointer(block.attributes), block.num_attributes), nil
 }
 
 // roomy is a block with the zeros behind it that a newer plugin is given.
@@ -303,6 +303,9 @@ func call[Block any](p *Plugin, fn fnID, block *Block) error {
 	}
 	return nil
 }
+
+// opaque is an object, which Go holds as a number, as the pointer that PJRT's blocks have.
+func opaque[Pointer any](handle uintptr) Pointer { return *(*Pointer)(unsafe.Pointer(&handle)) }
 
 // The shapes of call that most functions have.
 

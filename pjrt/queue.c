@@ -97,9 +97,9 @@ static void finish(node *n) {
   release(q);
 }
 
-static void on_ready(pj_error error, void *user) {
+static void on_ready(PJRT_Error *error, void *user) {
   node *n = user;
-  take_error(n, error);
+  take_error(n, (pj_error)error);
   finish(n);
 }
 
@@ -133,10 +133,10 @@ pj_error pjc_queue_watch(pjc_queue *q, const pj_api *api, pj_event event,
   node *n = expect(q, api, token);
   if (n == NULL) return PJC_NO_MEMORY;
   struct {
-    pj_on_ready block;
+    PJRT_Event_OnReady_Args block;
     char tail[PJC_TAIL];
   } a = {.block = {.struct_size = sizeof a.block + pjc_tail(api),
-                   .event = event,
+                   .event = (PJRT_Event *)event,
                    .callback = on_ready,
                    .user_arg = n}};
   pj_error error = pjc_call(api, pj_fn_Event_OnReady, &a.block);
@@ -144,18 +144,18 @@ pj_error pjc_queue_watch(pjc_queue *q, const pj_api *api, pj_event event,
   return error;
 }
 
-pj_error pjc_queue_view(pjc_queue *q, const pj_api *api, pj_view *block,
+pj_error pjc_queue_view(pjc_queue *q, const pj_api *api, PJRT_Client_CreateViewOfDeviceBuffer_Args *block,
                         uintptr_t address, uint64_t token) {
   node *n = expect(q, api, token);
   if (n == NULL) return PJC_NO_MEMORY;
   struct {
-    pj_view block;
+    PJRT_Client_CreateViewOfDeviceBuffer_Args block;
     char tail[PJC_TAIL];
   } a = {.block = *block};
   a.block.struct_size = sizeof a.block + pjc_tail(api);
-  a.block.device_buffer = (void *)address;
-  a.block.on_delete = on_delete;
-  a.block.on_delete_arg = n;
+  a.block.device_buffer_ptr = (void *)address;
+  a.block.on_delete_callback = on_delete;
+  a.block.on_delete_callback_arg = n;
   pj_error error =
       pjc_call(api, pj_fn_Client_CreateViewOfDeviceBuffer, &a.block);
   block->buffer = a.block.buffer;

@@ -88,7 +88,7 @@ func (q *CompletionQueue) Poll(out []Completion) (int, error) {
 	for i := range taken[:n] {
 		t := &taken[i]
 		out[i] = Completion{Token: uint64(t.token)}
-		if t.code != C.PJ_CODE_OK {
+		if t.code != C.PJRT_Error_Code_OK {
 			out[i].Err = newError(Code(t.code), fn, goText(unsafe.Pointer(t.message), t.message_size))
 			C.pjc_completion_free(t)
 		}

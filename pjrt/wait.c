@@ -26,9 +26,9 @@ static void release(waiter *w) {
   pjc_free(PJC_MEM_WATCH, w, sizeof *w);
 }
 
-static void on_ready(pj_error error, void *user) {
+static void on_ready(PJRT_Error *error, void *user) {
   waiter *w = user;
-  if (error != 0) pjc_error_destroy(w->api, error);  // the event keeps it
+  if (error != NULL) pjc_error_destroy(w->api, (pj_error)error);  // the event keeps it
   pthread_mutex_lock(&w->lock);
   w->done = true;
   pthread_cond_signal(&w->completed);
@@ -94,10 +94,10 @@ pjc_result pjc_await_for(const pj_api *api, pj_event event, int64_t spin_ns,
     return r;
   }
   struct {
-    pj_on_ready block;
+    PJRT_Event_OnReady_Args block;
     char tail[PJC_TAIL];
   } a = {.block = {.struct_size = sizeof a.block + pjc_tail(api),
-                   .event = event,
+                   .event = (PJRT_Event *)event,
                    .callback = on_ready,
                    .user_arg = w}};
   struct timespec until;

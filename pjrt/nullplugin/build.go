@@ -95,7 +95,8 @@ func compile() (string, error) {
 		return "", err
 	}
 	headers = append(headers, filepath.Join(dir, "pjrt", "abi.h"), filepath.Join(dir, "pjrt", "types.h"),
-		filepath.Join(dir, "pjrt", "abi_functions.h"))
+		filepath.Join(dir, "pjrt", "abi_functions.h"),
+		filepath.Join(dir, "pjrt", "third_party", "xla", "pjrt", "c", "pjrt_c_api.h"))
 	compiler := os.Getenv("CC")
 	if compiler == "" {
 		compiler = "cc"

@@ -63,7 +63,7 @@ pj_error answer_text(void *list, const char *text) {
 
 // ---- Names.
 
-#define NAME(name, block) #name,
+#define NAME(name, block, field) #name,
 static const char *const function_names[] = {PJ_FUNCTIONS(NAME)};
 #undef NAME
 
@@ -80,10 +80,16 @@ int function_named(const char *name, size_t size) {
 }
 
 static int code_named(const char *name, size_t size) {
-#define NAME(name, number) #name,
-  static const char *const names[] = {PJ_CODES(NAME)};
+#define NAME(name) [PJRT_Error_Code_##name] = #name
+  static const char *const names[] = {
+      NAME(OK), NAME(CANCELLED), NAME(UNKNOWN), NAME(INVALID_ARGUMENT),
+      NAME(DEADLINE_EXCEEDED), NAME(NOT_FOUND), NAME(ALREADY_EXISTS),
+      NAME(PERMISSION_DENIED), NAME(RESOURCE_EXHAUSTED),
+      NAME(FAILED_PRECONDITION), NAME(ABORTED), NAME(OUT_OF_RANGE),
+      NAME(UNIMPLEMENTED), NAME(INTERNAL), NAME(UNAVAILABLE), NAME(DATA_LOSS),
+      NAME(UNAUTHENTICATED)};
 #undef NAME
-  for (int i = 0; i < PJ_CODE_COUNT; i++)
+  for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
     if (strlen(names[i]) == size && strncmp(names[i], name, size) == 0)
       return i;
   return -1;
@@ -135,7 +141,7 @@ static bool parse_fault(const char *s, size_t size, Fault *f) {
   const char *code = after + 1;
   const char *stop = memchr(code, ':', (size_t)(end - code));
   f->code = code_named(code, (size_t)((stop == NULL ? end : stop) - code));
-  if (f->code <= PJ_CODE_OK) return false;
+  if (f->code <= PJRT_Error_Code_OK) return false;
   if (stop == NULL)
     snprintf(f->message, sizeof f->message, "injected fault in %s",
              function_names[f->fn]);
@@ -240,7 +246,7 @@ pj_error enter(int fn, const void *block, size_t size, pj_error *after) {
   const pj_nothing *head = block;
   if (head == NULL || !grown(block, size)) {
     count(VIOLATIONS, 1);
-    return fail(PJ_CODE_INVALID_ARGUMENT,
+    return fail(PJRT_Error_Code_INVALID_ARGUMENT,
                 "%s: struct_size %zu, need %zu with zeros behind %zu",
                 function_names[fn], head == NULL ? 0 : head->struct_size,
                 size + growth, size);

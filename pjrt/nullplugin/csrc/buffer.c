@@ -8,9 +8,10 @@
 
 size_t type_size(int type) {
 #define ROW(name, code, bits) [code] = bits / 8,
-  static const size_t sizes[PJ_TYPE_COUNT] = {PJ_TYPES(ROW)};
+  static const size_t sizes[] = {PJ_TYPES(ROW)};
 #undef ROW
-  return type > 0 && type < PJ_TYPE_COUNT ? sizes[type] : 0;
+  const int count = sizeof sizes / sizeof *sizes;
+  return type > 0 && type < count ? sizes[type] : 0;
 }
 
 size_t array_size(int type, const int64_t *dims, size_t num_dims) {
@@ -36,7 +37,7 @@ Data *data_new(Device *device, size_t size, pj_error *error) {
   long long used = device->in_use + (long long)size;
   long long limit = device->client->memory_limit;
   if (limit > 0 && used > limit) {
-    *error = fail(PJ_CODE_RESOURCE_EXHAUSTED,
+    *error = fail(PJRT_Error_Code_RESOURCE_EXHAUSTED,
                   "out of memory on device %d: %zu bytes wanted, %lld of %lld "
                   "in use",
                   device->id, size, device->in_use, limit);
@@ -74,7 +75,7 @@ void data_drop(Data *d) {
 
 void data_release(Data *d) {
   if (d->on_delete != NULL) d->on_delete(d->bytes, d->on_delete_arg);
-  if (d->released != NULL) event_set(d->released, PJ_CODE_OK, NULL);
+  if (d->released != NULL) event_set(d->released, PJRT_Error_Code_OK, NULL);
   event_drop(d->released);
   free(d);
 }
@@ -135,7 +136,7 @@ static void let_go(Client *c, Data *data) {
 }
 
 static pj_error deleted(void) {
-  return fail(PJ_CODE_INVALID_ARGUMENT,
+  return fail(PJRT_Error_Code_INVALID_ARGUMENT,
               "the buffer has been deleted or donated");
 }
 
@@ -201,15 +202,15 @@ pj_error null_Buffer_DynamicDimensionIndices(void *block) {
 }
 
 pj_error null_Buffer_GetMemoryLayout(void *block) {
-  pj_buffer_layout *a = block;
+  PJRT_Buffer_GetMemoryLayout_Args *a = block;
   Buffer *b = (Buffer *)a->buffer;
   // Row-major: the last of the dimensions first.
   static const int64_t order[MAX_DIMS] = {7, 6, 5, 4, 3, 2, 1, 0};
   _Static_assert(MAX_DIMS == 8, "order lists the dimensions");
-  a->layout = (pj_layout){
-      .struct_size = sizeof(pj_layout),
-      .type = PJ_LAYOUT_TILED,
-      .form.tiled = {.struct_size = sizeof(pj_tiled_layout),
+  a->layout = (PJRT_Buffer_MemoryLayout){
+      .struct_size = sizeof(PJRT_Buffer_MemoryLayout),
+      .type = PJRT_Buffer_MemoryLayout_Type_Tiled,
+      .tiled = {.struct_size = sizeof(PJRT_Buffer_MemoryLayout_Tiled),
                      .minor_to_major = order + MAX_DIMS - b->num_dims,
                      .minor_to_major_size = b->num_dims},
   };
@@ -246,12 +247,12 @@ pj_error null_Buffer_ReadyEvent(void *block) {
   Data *data;
   Event *ready;
   if (!hold(b, &data, &ready)) {
-    a->word = (uintptr_t)event_done(PJ_CODE_INVALID_ARGUMENT,
+    a->word = (uintptr_t)event_done(PJRT_Error_Code_INVALID_ARGUMENT,
                                     "the buffer has been deleted or donated");
     return 0;
   }
   let_go(b->client, data);
-  a->word = (uintptr_t)(ready != NULL ? ready : event_done(PJ_CODE_OK, NULL));
+  a->word = (uintptr_t)(ready != NULL ? ready : event_done(PJRT_Error_Code_OK, NULL));
   return 0;
 }
 
@@ -279,7 +280,7 @@ static pj_error add_external(Buffer *b, int n) {
   client_unlock(b->client);
   if (!there) return deleted();
   if (!possible)
-    return fail(PJ_CODE_FAILED_PRECONDITION,
+    return fail(PJRT_Error_Code_FAILED_PRECONDITION,
                 "the buffer has no external reference");
   return 0;
 }
@@ -332,12 +333,12 @@ static void run_copy(Task *task) {
   int code = c->code;
   const char *message = c->message;
   if (c->source_ready != NULL) event_wait(c->source_ready);
-  if (code == PJ_CODE_OK && c->source_ready != NULL &&
-      c->source_ready->code != PJ_CODE_OK) {
+  if (code == PJRT_Error_Code_OK && c->source_ready != NULL &&
+      c->source_ready->code != PJRT_Error_Code_OK) {
     code = c->source_ready->code;
     message = c->source_ready->message;
   }
-  if (code == PJ_CODE_OK && c->size > 0) {
+  if (code == PJRT_Error_Code_OK && c->size > 0) {
     uint8_t *to = c->target != NULL ? c->target->bytes : c->host_target;
     if (c->strided)
       gather(c, to);
@@ -367,47 +368,47 @@ static Copy *new_copy(Client *client, int fn, size_t size) {
   return c;
 }
 
-static pj_error target_of(Client *client, uintptr_t device, uintptr_t memory,
-                          Device **d, Memory **m) {
-  *m = memory != 0 ? (Memory *)memory : ((Device *)device)->memories[0];
+static pj_error target_of(Client *client, PJRT_Device *device,
+                          PJRT_Memory *memory, Device **d, Memory **m) {
+  *m = memory != NULL ? (Memory *)memory : ((Device *)device)->memories[0];
   *d = (*m)->device;
   if ((*d)->client != client || !(*d)->addressable)
-    return fail(PJ_CODE_INVALID_ARGUMENT, "the device is not addressable");
+    return fail(PJRT_Error_Code_INVALID_ARGUMENT, "the device is not addressable");
   return 0;
 }
 
 static pj_error check_shape(int type, size_t num_dims, size_t num_strides) {
   if (type_size(type) == 0)
-    return fail(PJ_CODE_INVALID_ARGUMENT, "no element type %d", type);
+    return fail(PJRT_Error_Code_INVALID_ARGUMENT, "no element type %d", type);
   if (num_dims > MAX_DIMS)
-    return fail(PJ_CODE_UNIMPLEMENTED, "%zu dimensions; %d is the most here",
+    return fail(PJRT_Error_Code_UNIMPLEMENTED, "%zu dimensions; %d is the most here",
                 num_dims, MAX_DIMS);
   if (num_strides != 0 && num_strides != num_dims)
-    return fail(PJ_CODE_INVALID_ARGUMENT, "%zu strides for %zu dimensions",
+    return fail(PJRT_Error_Code_INVALID_ARGUMENT, "%zu strides for %zu dimensions",
                 num_strides, num_dims);
   return 0;
 }
 
 // A buffer on the caller's memory.
-static Buffer *borrow(pj_from_host *a, Device *d, Memory *m, size_t size) {
+static Buffer *borrow(PJRT_Client_BufferFromHostBuffer_Args *a, Device *d, Memory *m, size_t size) {
   client_lock(d->client);
   Data *data = data_around(d, size, (uint8_t *)a->data);
   data->borrowed = true;
   data->released = event_new();
-  a->done_with_host_buffer = (pj_event)event_keep(data->released);
+  a->done_with_host_buffer = (PJRT_Event *)event_keep(data->released);
   Buffer *b = buffer_new(d, m, a->type, a->dims, a->num_dims, data, NULL);
   client_unlock(d->client);
   return b;
 }
 
 // An armed fault takes back what was just made.
-static void delete_if_armed(pj_buffer b) {
+static void delete_if_armed(PJRT_Buffer *b) {
   if (deleted_fault(pj_fn_Client_BufferFromHostBuffer))
-    null_Buffer_Delete(&(pj_object){.object = b});
+    null_Buffer_Delete(&(pj_object){.object = (uintptr_t)b});
 }
 
 pj_error null_Client_BufferFromHostBuffer(void *block) {
-  pj_from_host *a = block;
+  PJRT_Client_BufferFromHostBuffer_Args *a = block;
   Client *client = (Client *)a->client;
   Device *d;
   Memory *m;
@@ -416,8 +417,8 @@ pj_error null_Client_BufferFromHostBuffer(void *block) {
   if (error != 0) return error;
   size_t size = array_size(a->type, a->dims, a->num_dims);
   if (a->num_byte_strides == 0 &&
-      a->host_buffer_semantics >= PJ_HOST_ZERO_COPY && size > 0) {
-    a->buffer = (pj_buffer)borrow(a, d, m, size);
+      a->host_buffer_semantics >= PJRT_HostBufferSemantics_kImmutableZeroCopy && size > 0) {
+    a->buffer = (PJRT_Buffer *)borrow(a, d, m, size);
     delete_if_armed(a->buffer);
     return 0;
   }
@@ -438,13 +439,13 @@ pj_error null_Client_BufferFromHostBuffer(void *block) {
   }
   copy->done = event_new();
   copy->made = event_new();
-  a->done_with_host_buffer = (pj_event)event_keep(copy->done);
+  a->done_with_host_buffer = (PJRT_Event *)event_keep(copy->done);
   client_lock(client);
-  a->buffer = (pj_buffer)buffer_new(d, m, a->type, a->dims, a->num_dims, data,
+  a->buffer = (PJRT_Buffer *)buffer_new(d, m, a->type, a->dims, a->num_dims, data,
                                     event_keep(copy->made));
   client_unlock(client);
   delete_if_armed(a->buffer);
-  if (a->host_buffer_semantics == PJ_HOST_ONLY_DURING_CALL)
+  if (a->host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableOnlyDuringCall)
     run_copy(&copy->task);
   else
     client_enqueue(client, &copy->task);
@@ -452,19 +453,19 @@ pj_error null_Client_BufferFromHostBuffer(void *block) {
 }
 
 pj_error null_Client_CreateUninitializedBuffer(void *block) {
-  pj_uninitialized *a = block;
+  PJRT_Client_CreateUninitializedBuffer_Args *a = block;
   Device *d;
   Memory *m;
-  pj_error error = check_shape(a->type, a->num_dims, 0);
+  pj_error error = check_shape(a->shape_element_type, a->shape_num_dims, 0);
   if (error == 0)
     error = target_of((Client *)a->client, a->device, a->memory, &d, &m);
   if (error != 0) return error;
-  size_t size = array_size(a->type, a->dims, a->num_dims);
+  size_t size = array_size(a->shape_element_type, a->shape_dims, a->shape_num_dims);
   client_lock(d->client);
   Data *data = data_new(d, size, &error);
   if (data != NULL) {
     memset(data->bytes, 0xAB, size);
-    a->buffer = (pj_buffer)buffer_new(d, m, a->type, a->dims, a->num_dims,
+    a->buffer = (PJRT_Buffer *)buffer_new(d, m, a->shape_element_type, a->shape_dims, a->shape_num_dims,
                                       data, NULL);
   }
   client_unlock(d->client);
@@ -472,39 +473,39 @@ pj_error null_Client_CreateUninitializedBuffer(void *block) {
 }
 
 pj_error null_Client_CreateViewOfDeviceBuffer(void *block) {
-  pj_view *a = block;
+  PJRT_Client_CreateViewOfDeviceBuffer_Args *a = block;
   Device *d;
   Memory *m;
-  pj_error error = check_shape(a->type, a->num_dims, 0);
+  pj_error error = check_shape(a->element_type, a->num_dims, 0);
   if (error == 0)
     error = target_of((Client *)a->client, a->device, a->memory, &d, &m);
   if (error != 0) return error;
   client_lock(d->client);
-  Data *data = data_around(d, array_size(a->type, a->dims, a->num_dims),
-                           a->device_buffer);
+  Data *data = data_around(d, array_size(a->element_type, a->dims, a->num_dims),
+                           a->device_buffer_ptr);
   data->borrowed = true;
-  data->on_delete = a->on_delete;
-  data->on_delete_arg = a->on_delete_arg;
-  a->buffer = (pj_buffer)buffer_new(d, m, a->type, a->dims, a->num_dims, data,
+  data->on_delete = a->on_delete_callback;
+  data->on_delete_arg = a->on_delete_callback_arg;
+  a->buffer = (PJRT_Buffer *)buffer_new(d, m, a->element_type, a->dims, a->num_dims, data,
                                     NULL);
   client_unlock(d->client);
   return 0;
 }
 
-static bool row_major(const pj_layout *layout, size_t num_dims) {
+static bool row_major(const PJRT_Buffer_MemoryLayout *layout, size_t num_dims) {
   if (layout == NULL) return true;
-  if (layout->type != PJ_LAYOUT_TILED || layout->form.tiled.num_tiles != 0 ||
-      layout->form.tiled.minor_to_major_size != num_dims)
+  if (layout->type != PJRT_Buffer_MemoryLayout_Type_Tiled || layout->tiled.num_tiles != 0 ||
+      layout->tiled.minor_to_major_size != num_dims)
     return false;
   for (size_t i = 0; i < num_dims; i++)
-    if (layout->form.tiled.minor_to_major[i] != (int64_t)(num_dims - 1 - i))
+    if (layout->tiled.minor_to_major[i] != (int64_t)(num_dims - 1 - i))
       return false;
   return true;
 }
 
 // Starts a copy to host memory of part of a buffer.
 static pj_error to_host(int fn, Buffer *b, void *dst, size_t offset,
-                        size_t size, pj_event *event) {
+                        size_t size, PJRT_Event **event) {
   Data *data;
   Event *ready;
   if (!hold(b, &data, &ready)) return deleted();
@@ -514,34 +515,34 @@ static pj_error to_host(int fn, Buffer *b, void *dst, size_t offset,
   copy->offset = offset;
   copy->host_target = dst;
   copy->done = event_new();
-  *event = (pj_event)event_keep(copy->done);
+  *event = (PJRT_Event *)event_keep(copy->done);
   client_enqueue(b->client, &copy->task);
   return 0;
 }
 
 pj_error null_Buffer_ToHostBuffer(void *block) {
-  pj_to_host *a = block;
+  PJRT_Buffer_ToHostBuffer_Args *a = block;
   Buffer *b = (Buffer *)a->src;
   size_t size = array_size(b->type, b->dims, b->num_dims);
   if (!row_major(a->host_layout, b->num_dims))
-    return fail(PJ_CODE_UNIMPLEMENTED, "a host layout that is not row-major");
+    return fail(PJRT_Error_Code_UNIMPLEMENTED, "a host layout that is not row-major");
   if (a->dst == NULL) {
     a->dst_size = size;
     return 0;
   }
   if (a->dst_size < size)
-    return fail(PJ_CODE_INVALID_ARGUMENT, "%zu bytes of room, %zu needed",
+    return fail(PJRT_Error_Code_INVALID_ARGUMENT, "%zu bytes of room, %zu needed",
                 a->dst_size, size);
   return to_host(pj_fn_Buffer_ToHostBuffer, b, a->dst, 0, size, &a->event);
 }
 
 pj_error null_Buffer_CopyRawToHost(void *block) {
-  pj_copy_raw *a = block;
+  PJRT_Buffer_CopyRawToHost_Args *a = block;
   Buffer *b = (Buffer *)a->buffer;
   size_t size = array_size(b->type, b->dims, b->num_dims);
   if (a->offset < 0 || a->transfer_size < 0 ||
       (size_t)(a->offset + a->transfer_size) > size)
-    return fail(PJ_CODE_INVALID_ARGUMENT, "the range is outside the buffer");
+    return fail(PJRT_Error_Code_INVALID_ARGUMENT, "the range is outside the buffer");
   return to_host(pj_fn_Buffer_CopyRawToHost, b, a->dst, (size_t)a->offset,
                  (size_t)a->transfer_size, &a->event);
 }
@@ -549,9 +550,9 @@ pj_error null_Buffer_CopyRawToHost(void *block) {
 static pj_error copy_to(pj_pair *a, Memory *m) {
   Buffer *b = (Buffer *)a->object;
   if (m->device->client != b->client || !m->device->addressable)
-    return fail(PJ_CODE_INVALID_ARGUMENT, "the device is not addressable");
+    return fail(PJRT_Error_Code_INVALID_ARGUMENT, "the device is not addressable");
   if (m == b->memory)
-    return fail(PJ_CODE_INVALID_ARGUMENT, "the buffer is there already");
+    return fail(PJRT_Error_Code_INVALID_ARGUMENT, "the buffer is there already");
   Data *source;
   Event *ready;
   if (!hold(b, &source, &ready)) return deleted();

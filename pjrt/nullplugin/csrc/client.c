@@ -157,12 +157,12 @@ static Device *new_device(Client *c, int id, int process) {
   snprintf(d->name, sizeof d->name, "NullDevice(id=%d)", id);
   snprintf(d->debug, sizeof d->debug, "null device %d of process %d", id,
            process);
-  d->attributes[0] = (pj_named_value){
-      .struct_size = sizeof(pj_named_value), .name = "id", .name_size = 2,
-      .type = PJ_VALUE_INT64, .value.int64_value = id, .value_size = 1};
-  d->attributes[1] = (pj_named_value){
-      .struct_size = sizeof(pj_named_value), .name = "model", .name_size = 5,
-      .type = PJ_VALUE_STRING, .value.string_value = d->kind, .value_size = 4};
+  d->attributes[0] = (PJRT_NamedValue){
+      .struct_size = sizeof(PJRT_NamedValue), .name = "id", .name_size = 2,
+      .type = PJRT_NamedValue_kInt64, .int64_value = id, .value_size = 1};
+  d->attributes[1] = (PJRT_NamedValue){
+      .struct_size = sizeof(PJRT_NamedValue), .name = "model", .name_size = 5,
+      .type = PJRT_NamedValue_kString, .string_value = d->kind, .value_size = 4};
   static const char *const kinds[] = {"device", "pinned_host"};
   for (int i = 0; i < 2; i++) {
     Memory *m = calloc(1, sizeof *m);
@@ -203,43 +203,43 @@ typedef struct {
   bool fail;
 } Options;
 
-static bool is(const pj_named_value *v, const char *name, int type) {
+static bool is(const PJRT_NamedValue *v, const char *name, PJRT_NamedValue_Type type) {
   return v->type == type && v->name_size == strlen(name) &&
          memcmp(v->name, name, v->name_size) == 0;
 }
 
-static void copy_text(char *to, size_t room, const pj_named_value *v) {
-  snprintf(to, room, "%.*s", (int)v->value_size, v->value.string_value);
+static void copy_text(char *to, size_t room, const PJRT_NamedValue *v) {
+  snprintf(to, room, "%.*s", (int)v->value_size, v->string_value);
 }
 
-static pj_error read_options(const pj_client_create *a, Options *o) {
+static pj_error read_options(const PJRT_Client_Create_Args *a, Options *o) {
   for (size_t i = 0; i < a->num_options; i++) {
-    const pj_named_value *v = &a->create_options[i];
-    if (is(v, "devices", PJ_VALUE_INT64) && v->value.int64_value > 0 &&
-        v->value.int64_value <= 64)
-      o->devices = v->value.int64_value;
-    else if (is(v, "delay_us", PJ_VALUE_INT64))
-      o->delay_us = v->value.int64_value;
-    else if (is(v, "memory_limit", PJ_VALUE_INT64))
-      o->memory_limit = v->value.int64_value;
-    else if (is(v, "process_index", PJ_VALUE_INT64))
-      o->process = v->value.int64_value;
-    else if (is(v, "process_count", PJ_VALUE_INT64))
-      o->processes = v->value.int64_value;
-    else if (is(v, "kv_thread", PJ_VALUE_BOOL))
-      o->kv_thread = v->value.bool_value;
-    else if (is(v, "version", PJ_VALUE_STRING))
+    const PJRT_NamedValue *v = &a->create_options[i];
+    if (is(v, "devices", PJRT_NamedValue_kInt64) && v->int64_value > 0 &&
+        v->int64_value <= 64)
+      o->devices = v->int64_value;
+    else if (is(v, "delay_us", PJRT_NamedValue_kInt64))
+      o->delay_us = v->int64_value;
+    else if (is(v, "memory_limit", PJRT_NamedValue_kInt64))
+      o->memory_limit = v->int64_value;
+    else if (is(v, "process_index", PJRT_NamedValue_kInt64))
+      o->process = v->int64_value;
+    else if (is(v, "process_count", PJRT_NamedValue_kInt64))
+      o->processes = v->int64_value;
+    else if (is(v, "kv_thread", PJRT_NamedValue_kBool))
+      o->kv_thread = v->bool_value;
+    else if (is(v, "version", PJRT_NamedValue_kString))
       copy_text(o->version, sizeof o->version, v);
-    else if (is(v, "fault", PJ_VALUE_STRING))
+    else if (is(v, "fault", PJRT_NamedValue_kString))
       copy_text(o->fault, sizeof o->fault, v);
-    else if (!is(v, "ignored_list", PJ_VALUE_INT64_LIST) &&
-             !is(v, "ignored_float", PJ_VALUE_FLOAT))
-      return fail(PJ_CODE_INVALID_ARGUMENT,
+    else if (!is(v, "ignored_list", PJRT_NamedValue_kInt64List) &&
+             !is(v, "ignored_float", PJRT_NamedValue_kFloat))
+      return fail(PJRT_Error_Code_INVALID_ARGUMENT,
                   "no option %.*s of type %d with such a value",
                   (int)v->name_size, v->name, v->type);
   }
   if (o->process < 0 || o->process >= o->processes || o->processes > 64)
-    return fail(PJ_CODE_INVALID_ARGUMENT, "process %lld of %lld",
+    return fail(PJRT_Error_Code_INVALID_ARGUMENT, "process %lld of %lld",
                 (long long)o->process, (long long)o->processes);
   return 0;
 }
@@ -247,66 +247,67 @@ static pj_error read_options(const pj_client_create *a, Options *o) {
 // ---- The key-value store: every process says how many devices it has.
 
 typedef struct {
-  const pj_client_create *create;
+  const PJRT_Client_Create_Args *create;
   const Options *options;
   pj_error error;
 } Meeting;
 
-static pj_error make_error(int code, const char *message, size_t size) {
-  return fail(code, "%.*s", (int)size, message);
+static PJRT_Error *make_error(PJRT_Error_Code code, const char *message,
+                              size_t size) {
+  return (PJRT_Error *)fail((int)code, "%.*s", (int)size, message);
 }
 
-static pj_error put(const pj_client_create *a, const char *key,
+static pj_error put(const PJRT_Client_Create_Args *a, const char *key,
                     const char *value) {
-  static pj_make_error maker = make_error;
-  pj_kv_put block = {.struct_size = sizeof block,
+  static PJRT_CallbackError maker = make_error;
+  PJRT_KeyValuePutCallback_Args block = {.struct_size = sizeof block,
                      .key = key,
                      .key_size = strlen(key),
                      .value = value,
                      .value_size = strlen(value),
                      .callback_error = &maker,
                      .user_arg = a->kv_put_user_arg};
-  return a->kv_put_callback(&block);
+  return (pj_error)a->kv_put_callback(&block);
 }
 
-static pj_error get(const pj_client_create *a, const char *key, char *out,
+static pj_error get(const PJRT_Client_Create_Args *a, const char *key, char *out,
                     size_t room) {
-  static pj_make_error maker = make_error;
-  pj_kv_get block = {.struct_size = sizeof block,
+  static PJRT_CallbackError maker = make_error;
+  PJRT_KeyValueGetCallback_Args block = {.struct_size = sizeof block,
                      .key = key,
                      .key_size = strlen(key),
                      .timeout_in_ms = 20000,
                      .callback_error = &maker,
                      .user_arg = a->kv_get_user_arg};
-  pj_error error = a->kv_get_callback(&block);
+  pj_error error = (pj_error)a->kv_get_callback(&block);
   if (error != 0) return error;
   snprintf(out, room, "%.*s", (int)block.value_size, block.value);
-  block.value_deleter(block.value);
+  block.value_deleter_callback(block.value);
   return 0;
 }
 
 // A key that no one puts must be reported as not found, at once.
-static pj_error try_missing(const pj_client_create *a) {
-  static pj_make_error maker = make_error;
-  pj_kv_try_get block = {.struct_size = sizeof block,
+static pj_error try_missing(const PJRT_Client_Create_Args *a) {
+  static PJRT_CallbackError maker = make_error;
+  PJRT_KeyValueTryGetCallback_Args block = {.struct_size = sizeof block,
                          .key = "null/missing",
                          .key_size = 12,
                          .callback_error = &maker,
                          .user_arg = a->kv_try_get_user_arg};
-  pj_error error = a->kv_try_get_callback(&block);
+  pj_error error = (pj_error)a->kv_try_get_callback(&block);
   if (error == 0) {
-    block.value_deleter(block.value);
-    return fail(PJ_CODE_INTERNAL, "a missing key was found");
+    block.value_deleter_callback(block.value);
+    return fail(PJRT_Error_Code_INTERNAL, "a missing key was found");
   }
   int code = ((Error *)error)->code;
-  if (code != PJ_CODE_NOT_FOUND) return error;
+  if (code != PJRT_Error_Code_NOT_FOUND) return error;
   null_Error_Destroy(&(pj_object){.object = error});
   return 0;
 }
 
 static void *meet(void *arg) {
   Meeting *m = arg;
-  const pj_client_create *a = m->create;
+  const PJRT_Client_Create_Args *a = m->create;
   char key[64], value[64];
   snprintf(key, sizeof key, "null/devices/%d", (int)m->options->process);
   snprintf(value, sizeof value, "%d", (int)m->options->devices);
@@ -315,7 +316,7 @@ static void *meet(void *arg) {
     snprintf(key, sizeof key, "null/devices/%d", i);
     m->error = get(a, key, value, sizeof value);
     if (m->error == 0 && atoi(value) != m->options->devices)
-      m->error = fail(PJ_CODE_FAILED_PRECONDITION,
+      m->error = fail(PJRT_Error_Code_FAILED_PRECONDITION,
                       "process %d has %s devices, this one %d", i, value,
                       (int)m->options->devices);
   }
@@ -324,10 +325,10 @@ static void *meet(void *arg) {
   return NULL;
 }
 
-static pj_error meet_others(const pj_client_create *a, const Options *o) {
+static pj_error meet_others(const PJRT_Client_Create_Args *a, const Options *o) {
   if (a->kv_get_callback == NULL || a->kv_put_callback == NULL) {
     if (o->processes == 1) return 0;
-    return fail(PJ_CODE_INVALID_ARGUMENT,
+    return fail(PJRT_Error_Code_INVALID_ARGUMENT,
                 "%d processes need a key-value store", (int)o->processes);
   }
   Meeting m = {a, o, 0};
@@ -345,7 +346,7 @@ static int64_t from_environment(const char *name, int64_t otherwise) {
 }
 
 pj_error null_Client_Create(void *block) {
-  pj_client_create *a = block;
+  PJRT_Client_Create_Args *a = block;
   Options o = {
       .devices = from_environment("NULL_PJRT_DEVICES", 1),
       .delay_us = from_environment("NULL_PJRT_DELAY_US", 0),
@@ -358,7 +359,7 @@ pj_error null_Client_Create(void *block) {
   if (error == 0) error = meet_others(a, &o);
   if (error != 0) return error;
   if (!arm(o.fault))
-    return fail(PJ_CODE_INVALID_ARGUMENT, "cannot read the fault %s", o.fault);
+    return fail(PJRT_Error_Code_INVALID_ARGUMENT, "cannot read the fault %s", o.fault);
   Client *c = calloc(1, sizeof *c);
   if (c == NULL) abort();
   c->process = (int)o.process;
@@ -375,7 +376,7 @@ pj_error null_Client_Create(void *block) {
     pthread_detach(worker);
   }
   register_client(c);
-  a->client = (pj_client)c;
+  a->client = (PJRT_Client *)c;
   return 0;
 }
 
@@ -431,7 +432,7 @@ Device *device_by_id(Client *c, int id) {
 pj_error null_Client_LookupDevice(void *block) {
   pj_lookup *a = block;
   Device *d = device_by_id((Client *)a->object, a->number);
-  if (d == NULL) return fail(PJ_CODE_INVALID_ARGUMENT, "no device %d", a->number);
+  if (d == NULL) return fail(PJRT_Error_Code_INVALID_ARGUMENT, "no device %d", a->number);
   a->word = (uintptr_t)d;
   return 0;
 }
@@ -440,18 +441,18 @@ pj_error null_Client_LookupAddressableDevice(void *block) {
   pj_lookup *a = block;
   Client *c = (Client *)a->object;
   if (a->number < 0 || a->number >= c->num_addressable)
-    return fail(PJ_CODE_INVALID_ARGUMENT, "no local device %d", a->number);
+    return fail(PJRT_Error_Code_INVALID_ARGUMENT, "no local device %d", a->number);
   a->word = (uintptr_t)c->addressable[a->number];
   return 0;
 }
 
 pj_error null_Client_DefaultDeviceAssignment(void *block) {
-  pj_default_assignment *a = block;
+  PJRT_Client_DefaultDeviceAssignment_Args *a = block;
   int n = a->num_replicas * a->num_partitions;
   if ((size_t)n > a->default_assignment_size)
-    return fail(PJ_CODE_INVALID_ARGUMENT, "no room for %d devices", n);
+    return fail(PJRT_Error_Code_INVALID_ARGUMENT, "no room for %d devices", n);
   if (n > ((Client *)a->client)->num_devices)
-    return fail(PJ_CODE_INVALID_ARGUMENT, "%d devices are needed", n);
+    return fail(PJRT_Error_Code_INVALID_ARGUMENT, "%d devices are needed", n);
   for (int i = 0; i < n; i++) a->default_assignment[i] = i;
   return 0;
 }
@@ -493,9 +494,9 @@ pj_error null_TopologyDescription_Serialize(void *block) {
 
 pj_error null_TopologyDescription_Attributes(void *block) {
   static const int64_t bounds[] = {1, 1};
-  static const pj_named_value values[] = {
-      {.struct_size = sizeof(pj_named_value), .name = "bounds", .name_size = 6,
-       .type = PJ_VALUE_INT64_LIST, .value.int64_array_value = bounds,
+  static const PJRT_NamedValue values[] = {
+      {.struct_size = sizeof(PJRT_NamedValue), .name = "bounds", .name_size = 6,
+       .type = PJRT_NamedValue_kInt64List, .int64_array_value = bounds,
        .value_size = 2}};
   return answer(block, values, 1);
 }

@@ -64,7 +64,7 @@ pj_error null_Device_DefaultMemory(void *block) {
 }
 
 pj_error null_Device_MemoryStats(void *block) {
-  pj_memory_stats *a = block;
+  PJRT_Device_MemoryStats_Args *a = block;
   Device *d = (Device *)a->device;
   client_lock(d->client);
   a->bytes_in_use = d->in_use;

@@ -28,7 +28,7 @@ Event *event_keep(Event *e) {
 Event *event_keep_unless_good(Event *e) {
   if (e == NULL) return NULL;
   pthread_mutex_lock(&e->lock);
-  bool good = e->ready && e->code == PJ_CODE_OK;
+  bool good = e->ready && e->code == PJRT_Error_Code_OK;
   pthread_mutex_unlock(&e->lock);
   return good ? NULL : event_keep(e);
 }
@@ -50,7 +50,7 @@ void event_drop(Event *e) {
 }
 
 static pj_error error_of(const Event *e) {
-  if (e->code == PJ_CODE_OK) return 0;
+  if (e->code == PJRT_Error_Code_OK) return 0;
   return fail(e->code, "%s", e->message == NULL ? "" : e->message);
 }
 
@@ -60,7 +60,7 @@ void event_set(Event *e, int code, const char *message) {
   if (!e->ready) {
     e->ready = true;
     e->code = code;
-    e->message = code == PJ_CODE_OK || message == NULL ? NULL : strdup(message);
+    e->message = code == PJRT_Error_Code_OK || message == NULL ? NULL : strdup(message);
     waiters = e->waiters;
     e->waiters = NULL;
     pthread_cond_broadcast(&e->changed);
@@ -68,7 +68,7 @@ void event_set(Event *e, int code, const char *message) {
   pthread_mutex_unlock(&e->lock);
   while (waiters != NULL) {
     Waiter *next = waiters->next;
-    waiters->call(error_of(e), waiters->user);
+    waiters->call((PJRT_Error *)error_of(e), waiters->user);
     free(waiters);
     waiters = next;
   }
@@ -101,7 +101,7 @@ pj_error null_Event_Error(void *block) {
   pthread_mutex_unlock(&e->lock);
   if (!ready) {
     count(VIOLATIONS, 1);
-    return fail(PJ_CODE_FAILED_PRECONDITION, "the event is not complete");
+    return fail(PJRT_Error_Code_FAILED_PRECONDITION, "the event is not complete");
   }
   return error_of(e);
 }
@@ -113,7 +113,7 @@ pj_error null_Event_Await(void *block) {
 }
 
 pj_error null_Event_OnReady(void *block) {
-  pj_on_ready *a = block;
+  PJRT_Event_OnReady_Args *a = block;
   Event *e = (Event *)a->event;
   Waiter *w = malloc(sizeof *w);
   if (w == NULL) abort();
@@ -128,18 +128,18 @@ pj_error null_Event_OnReady(void *block) {
   pthread_mutex_unlock(&e->lock);
   if (ready) {
     free(w);
-    a->callback(error_of(e), a->user_arg);
+    a->callback((PJRT_Error *)error_of(e), a->user_arg);
   }
   return 0;
 }
 
 pj_error null_Event_Create(void *block) {
-  ((pj_made_event *)block)->event = (pj_event)event_new();
+  ((PJRT_Event_Create_Args *)block)->event = (PJRT_Event *)event_new();
   return 0;
 }
 
 pj_error null_Event_Set(void *block) {
-  pj_event_set *a = block;
+  PJRT_Event_Set_Args *a = block;
   char message[256];
   size_t size = a->error_message_size < sizeof message - 1
                     ? a->error_message_size

@@ -110,13 +110,13 @@ static pj_error read_compile_options(const char *text, size_t size,
     w.bad |= build.bad;
   }
   if (w.bad)
-    return fail(PJ_CODE_INVALID_ARGUMENT, "the compile options are malformed");
+    return fail(PJRT_Error_Code_INVALID_ARGUMENT, "the compile options are malformed");
   if (o->replicas < 1 || o->partitions < 1 ||
       o->replicas * o->partitions > MAX_ASSIGNED)
-    return fail(PJ_CODE_INVALID_ARGUMENT, "%lld replicas of %lld partitions",
+    return fail(PJRT_Error_Code_INVALID_ARGUMENT, "%lld replicas of %lld partitions",
                 (long long)o->replicas, (long long)o->partitions);
   if (o->num_assigned != 0 && o->num_assigned != o->replicas * o->partitions)
-    return fail(PJ_CODE_INVALID_ARGUMENT, "%d devices assigned",
+    return fail(PJRT_Error_Code_INVALID_ARGUMENT, "%d devices assigned",
                 o->num_assigned);
   return 0;
 }
@@ -157,13 +157,13 @@ static void estimate_cost(Compiled *c) {
     bytes += (float)v->shape.bytes;
     if (v->op >= OP_ADD && v->op <= OP_NEGATE) flops += (float)v->shape.elements;
   }
-  c->cost[0] = (pj_named_value){
-      .struct_size = sizeof(pj_named_value), .name = "flops", .name_size = 5,
-      .type = PJ_VALUE_FLOAT, .value.float_value = flops, .value_size = 1};
-  c->cost[1] = (pj_named_value){.struct_size = sizeof(pj_named_value),
+  c->cost[0] = (PJRT_NamedValue){
+      .struct_size = sizeof(PJRT_NamedValue), .name = "flops", .name_size = 5,
+      .type = PJRT_NamedValue_kFloat, .float_value = flops, .value_size = 1};
+  c->cost[1] = (PJRT_NamedValue){.struct_size = sizeof(PJRT_NamedValue),
                                 .name = "bytes accessed", .name_size = 14,
-                                .type = PJ_VALUE_FLOAT,
-                                .value.float_value = bytes, .value_size = 1};
+                                .type = PJRT_NamedValue_kFloat,
+                                .float_value = bytes, .value_size = 1};
 }
 
 static char *copy_bytes(const char *bytes, size_t size) {
@@ -174,7 +174,7 @@ static char *copy_bytes(const char *bytes, size_t size) {
 }
 
 // Places a program on its devices.
-static pj_error load(Client *client, Compiled *c, pj_loaded *out) {
+static pj_error load(Client *client, Compiled *c, PJRT_LoadedExecutable **out) {
   int n = c->portable ? 0 : c->replicas * c->partitions;
   Loaded *x = calloc(1, sizeof *x);
   if (x == NULL) abort();
@@ -185,7 +185,7 @@ static pj_error load(Client *client, Compiled *c, pj_loaded *out) {
     if (d == NULL) {
       free(x->devices);
       free(x);
-      return fail(PJ_CODE_INVALID_ARGUMENT, "no device %d of the %d needed",
+      return fail(PJRT_Error_Code_INVALID_ARGUMENT, "no device %d of the %d needed",
                   c->device_ids[i], n);
     }
     if (d->addressable) x->devices[x->num_devices++] = d;
@@ -196,13 +196,13 @@ static pj_error load(Client *client, Compiled *c, pj_loaded *out) {
   client_lock(client);
   client->loaded++;
   client_unlock(client);
-  *out = (pj_loaded)x;
+  *out = (PJRT_LoadedExecutable *)x;
   return 0;
 }
 
 static pj_error compile(Client *client, const char *module, size_t module_size,
                         const char *options, size_t options_size,
-                        pj_loaded *out) {
+                        PJRT_LoadedExecutable **out) {
   CompileOptions o;
   pj_error error = read_compile_options(options, options_size, &o);
   if (error != 0) return error;
@@ -237,12 +237,12 @@ static pj_error compile(Client *client, const char *module, size_t module_size,
 }
 
 pj_error null_Client_Compile(void *block) {
-  pj_client_compile *a = block;
-  const pj_program *p = a->program;
+  PJRT_Client_Compile_Args *a = block;
+  const PJRT_Program *p = a->program;
   if (!grown(p, sizeof *p))
-    return fail(PJ_CODE_INVALID_ARGUMENT, "the program's block is too short");
+    return fail(PJRT_Error_Code_INVALID_ARGUMENT, "the program's block is too short");
   if (p->format_size != 4 || memcmp(p->format, "mlir", 4) != 0)
-    return fail(PJ_CODE_UNIMPLEMENTED, "no format %.*s here",
+    return fail(PJRT_Error_Code_UNIMPLEMENTED, "no format %.*s here",
                 (int)p->format_size, p->format);
   return compile((Client *)a->client, p->code, p->code_size,
                  a->compile_options, a->compile_options_size, &a->executable);
@@ -280,20 +280,24 @@ pj_error null_Executable_Serialize(void *block) {
 }
 
 pj_error null_Executable_DeserializeAndLoad(void *block) {
-  pj_deserialize *a = block;
+  PJRT_Executable_DeserializeAndLoad_Args *a = block;
   Header h;
   const char *bytes = a->serialized_executable;
   if (a->serialized_executable_size < sizeof h)
-    return fail(PJ_CODE_INVALID_ARGUMENT, "not a serialized executable");
+    return fail(PJRT_Error_Code_INVALID_ARGUMENT, "not a serialized executable");
   memcpy(&h, bytes, sizeof h);
   size_t rest = a->serialized_executable_size - sizeof h;
   if (memcmp(h.magic, magic, sizeof magic) != 0)
-    return fail(PJ_CODE_INVALID_ARGUMENT, "not a serialized executable");
+    return fail(PJRT_Error_Code_INVALID_ARGUMENT, "not a serialized executable");
   if (h.options_size > rest || h.module_size != rest - h.options_size ||
       h.checksum != hash(0, bytes + sizeof h, rest))
-    return fail(PJ_CODE_DATA_LOSS, "the serialized executable is damaged");
-  const char *options = a->options != NULL ? a->options : bytes + sizeof h;
-  size_t size = a->options != NULL ? a->options_size : h.options_size;
+    return fail(PJRT_Error_Code_DATA_LOSS, "the serialized executable is damaged");
+  const char *options = a->overridden_serialized_compile_options != NULL
+                            ? a->overridden_serialized_compile_options
+                            : bytes + sizeof h;
+  size_t size = a->overridden_serialized_compile_options != NULL
+                    ? a->overridden_serialized_compile_options_size
+                    : h.options_size;
   return compile((Client *)a->client, bytes + sizeof h + h.options_size,
                  h.module_size, options, size, &a->loaded_executable);
 }
@@ -421,16 +425,16 @@ pj_error null_Executable_GetCostAnalysis(void *block) {
 }
 
 pj_error null_Executable_OptimizedProgram(void *block) {
-  pj_optimized *a = block;
+  PJRT_Executable_OptimizedProgram_Args *a = block;
   Compiled *c = (Compiled *)a->executable;
   if (!grown(a->program, sizeof *a->program))
-    return fail(PJ_CODE_INVALID_ARGUMENT, "the program's block is too short");
+    return fail(PJRT_Error_Code_INVALID_ARGUMENT, "the program's block is too short");
   a->program->format = "mlir";
   a->program->format_size = 4;
   if (a->program->code == NULL)
     a->program->code_size = c->module_size;
   else if (a->program->code_size < c->module_size)
-    return fail(PJ_CODE_INVALID_ARGUMENT, "no room for the program");
+    return fail(PJRT_Error_Code_INVALID_ARGUMENT, "no room for the program");
   else
     memcpy(a->program->code, c->module, c->module_size);
   return 0;
@@ -449,22 +453,22 @@ pj_error null_Executable_GetCompileOptions(void *block) {
 }
 
 pj_error null_Executable_GetCompiledMemoryStats(void *block) {
-  pj_compiled_memory *a = block;
+  PJRT_Executable_GetCompiledMemoryStats_Args *a = block;
   const Program *p = ((Compiled *)a->executable)->program;
   for (int i = 0; i < p->num_values; i++) {
     int64_t bytes = (int64_t)p->values[i].shape.bytes;
     if (i < p->num_parameters)
-      a->argument_size += bytes;
+      a->argument_size_in_bytes += bytes;
     else
-      a->temp_size += bytes;
+      a->temp_size_in_bytes += bytes;
   }
   for (int i = 0; i < p->num_results; i++)
-    a->output_size += (int64_t)p->values[p->results[i]].shape.bytes;
+    a->output_size_in_bytes += (int64_t)p->values[p->results[i]].shape.bytes;
   for (int i = 0; i < p->num_parameters; i++)
-    if (p->alias[i] >= 0) a->alias_size += (int64_t)p->values[i].shape.bytes;
-  a->generated_code_size = (int64_t)sizeof(Value) * p->num_values;
-  a->peak_memory = a->argument_size + a->output_size - a->alias_size +
-                   a->temp_size;
-  a->total_size = a->peak_memory + a->generated_code_size;
+    if (p->alias[i] >= 0) a->alias_size_in_bytes += (int64_t)p->values[i].shape.bytes;
+  a->generated_code_size_in_bytes = (int64_t)sizeof(Value) * p->num_values;
+  a->peak_memory_in_bytes = a->argument_size_in_bytes + a->output_size_in_bytes - a->alias_size_in_bytes +
+                   a->temp_size_in_bytes;
+  a->total_size_in_bytes = a->peak_memory_in_bytes + a->generated_code_size_in_bytes;
   return 0;
 }

@@ -58,12 +58,12 @@ static void run(Task *task) {
   for (int i = 0; i < r->num_args; i++) {
     if (r->needs[i] == NULL) continue;
     event_wait(r->needs[i]);
-    if (code == PJ_CODE_OK && r->needs[i]->code != PJ_CODE_OK) {
+    if (code == PJRT_Error_Code_OK && r->needs[i]->code != PJRT_Error_Code_OK) {
       code = r->needs[i]->code;
       message = r->needs[i]->message;
     }
   }
-  if (code == PJ_CODE_OK) {
+  if (code == PJRT_Error_Code_OK) {
     for (int i = 0; i < r->num_args; i++) r->in[i] = r->args[i]->bytes;
     for (int i = 0; i < r->num_outs; i++) r->out[i] = r->outs[i]->bytes;
     program_run(r->compiled->program, r->in, r->out);
@@ -73,10 +73,10 @@ static void run(Task *task) {
   free_run(r);
 }
 
-static bool may_donate(const pj_execute_options *o, const Program *p, int i) {
+static bool may_donate(const PJRT_ExecuteOptions *o, const Program *p, int i) {
   if (p->alias[i] < 0 && !p->donor[i]) return false;
-  for (size_t k = 0; k < o->num_non_donatable; k++)
-    if (o->non_donatable[k] == i) return false;
+  for (size_t k = 0; k < o->num_non_donatable_input_indices; k++)
+    if (o->non_donatable_input_indices[k] == i) return false;
   return true;
 }
 
@@ -88,44 +88,44 @@ static pj_error take_argument(const Program *p, Device *device, Buffer *b,
   for (size_t d = 0; same && d < s->num_dims; d++)
     same = b->dims[d] == s->dims[d];
   if (!same)
-    return fail(PJ_CODE_INVALID_ARGUMENT,
+    return fail(PJRT_Error_Code_INVALID_ARGUMENT,
                 "argument %d does not have its parameter's shape", i);
   if (b->device != device)
-    return fail(PJ_CODE_INVALID_ARGUMENT,
+    return fail(PJRT_Error_Code_INVALID_ARGUMENT,
                 "argument %d is on device %d, the program runs on %d", i,
                 b->device->id, device->id);
   if (b->data == NULL)
-    return fail(PJ_CODE_INVALID_ARGUMENT,
+    return fail(PJRT_Error_Code_INVALID_ARGUMENT,
                 "argument %d has been deleted or donated", i);
   r->args[i] = data_keep(b->data);
   r->needs[i] = event_keep_unless_good(b->ready);
   if (donate && b->external > 0)
-    return fail(PJ_CODE_FAILED_PRECONDITION,
+    return fail(PJRT_Error_Code_FAILED_PRECONDITION,
                 "argument %d is donated but has external references", i);
   return 0;
 }
 
 // A buffer may be donated once, and not be another argument as well. Each
 // execution marks what it donates with a number of its own.
-static pj_error check_donations(const pj_buffer *args, const bool *donate,
+static pj_error check_donations(PJRT_Buffer *const *args, const bool *donate,
                                 int n) {
   static atomic_ullong numbers;
   unsigned long long own = atomic_fetch_add(&numbers, 1) + 1;
   for (int i = 0; i < n; i++) {
     Buffer *b = (Buffer *)args[i];
     if (donate[i] && b->mark == own)
-      return fail(PJ_CODE_INVALID_ARGUMENT, "argument %d is donated twice", i);
+      return fail(PJRT_Error_Code_INVALID_ARGUMENT, "argument %d is donated twice", i);
     if (donate[i]) b->mark = own;
   }
   for (int i = 0; i < n; i++)
     if (!donate[i] && ((Buffer *)args[i])->mark == own)
-      return fail(PJ_CODE_INVALID_ARGUMENT,
+      return fail(PJRT_Error_Code_INVALID_ARGUMENT,
                   "argument %d is donated as another argument", i);
   return 0;
 }
 
-static pj_error take_arguments(const pj_execute *a, const Program *p,
-                               Device *device, const pj_buffer *args,
+static pj_error take_arguments(const PJRT_LoadedExecutable_Execute_Args *a, const Program *p,
+                               Device *device, PJRT_Buffer *const *args,
                                bool *donate, Run *r) {
   bool any = false;
   for (int i = 0; i < p->num_parameters; i++) {
@@ -154,17 +154,17 @@ static pj_error take_outputs(const Program *p, Device *device,
 }
 
 // Donated arguments lose their memory when the execution is accepted.
-static void give_up(const pj_buffer *args, const bool *donate, int n) {
+static void give_up(PJRT_Buffer *const *args, const bool *donate, int n) {
   for (int i = 0; i < n; i++)
     if (donate[i]) buffer_forget((Buffer *)args[i]);
 }
 
 // The device of one part: its own, or the one that the call names.
-static Device *device_of(const pj_execute *a, const Loaded *x, size_t d) {
-  return a->execute_device != 0 ? (Device *)a->execute_device : x->devices[d];
+static Device *device_of(const PJRT_LoadedExecutable_Execute_Args *a, const Loaded *x, size_t d) {
+  return a->execute_device != NULL ? (Device *)a->execute_device : x->devices[d];
 }
 
-static pj_error prepare(const pj_execute *a, Loaded *x, size_t d, bool *donate,
+static pj_error prepare(const PJRT_LoadedExecutable_Execute_Args *a, Loaded *x, size_t d, bool *donate,
                         Run **out) {
   Device *device = device_of(a, x, d);
   const Program *p = x->compiled->program;
@@ -179,11 +179,11 @@ static pj_error prepare(const pj_execute *a, Loaded *x, size_t d, bool *donate,
 }
 
 // Starts one device's part; nothing can fail any more.
-static void start(const pj_execute *a, Loaded *x, size_t d, const bool *donate,
+static void start(const PJRT_LoadedExecutable_Execute_Args *a, Loaded *x, size_t d, const bool *donate,
                   Run *r) {
   Device *device = device_of(a, x, d);
   const Program *p = x->compiled->program;
-  bool late = x->client->delay_us > 0 || r->code != PJ_CODE_OK;
+  bool late = x->client->delay_us > 0 || r->code != PJRT_Error_Code_OK;
   for (int i = 0; i < r->num_args && !late; i++)
     late = r->needs[i] != NULL;
   if (late) r->made = event_new();
@@ -194,29 +194,29 @@ static void start(const pj_execute *a, Loaded *x, size_t d, const bool *donate,
                            s->num_dims, data_keep(r->outs[o]),
                            event_keep(r->made));
     if (r->deleted) buffer_forget(b);
-    a->output_lists[d][o] = (pj_buffer)b;
+    a->output_lists[d][o] = (PJRT_Buffer *)b;
   }
   give_up(a->argument_lists[d], donate, p->num_parameters);
   client_unlock(x->client);
   if (a->device_complete_events != NULL) {
     r->done = event_new();
-    a->device_complete_events[d] = (pj_event)event_keep(r->done);
+    a->device_complete_events[d] = (PJRT_Event *)event_keep(r->done);
   }
   client_enqueue(x->client, &r->task);
 }
 
 pj_error null_LoadedExecutable_Execute(void *block) {
-  pj_execute *a = block;
+  PJRT_LoadedExecutable_Execute_Args *a = block;
   Loaded *x = (Loaded *)a->executable;
   const Program *p = x->compiled->program;
   if (!grown(a->options, sizeof *a->options))
-    return fail(PJ_CODE_INVALID_ARGUMENT, "the options' block is too short");
+    return fail(PJRT_Error_Code_INVALID_ARGUMENT, "the options' block is too short");
   if (atomic_load(&x->deleted))
-    return fail(PJ_CODE_FAILED_PRECONDITION, "the executable is deleted");
-  size_t n = a->execute_device != 0 ? 1 : x->num_devices;
+    return fail(PJRT_Error_Code_FAILED_PRECONDITION, "the executable is deleted");
+  size_t n = a->execute_device != NULL ? 1 : x->num_devices;
   if (a->num_devices != n || n == 0 ||
       a->num_args != (size_t)p->num_parameters)
-    return fail(PJ_CODE_INVALID_ARGUMENT,
+    return fail(PJRT_Error_Code_INVALID_ARGUMENT,
                 "%zu arguments on %zu devices; %d on %zu are needed",
                 a->num_args, a->num_devices, p->num_parameters, n);
   size_t width = a->num_args + 1;
@@ -226,7 +226,7 @@ pj_error null_LoadedExecutable_Execute(void *block) {
   pj_error error = 0;
   for (size_t d = 0; d < n && error == 0; d++)
     error = prepare(a, x, d, donate + d * width, &runs[d]);
-  int code = PJ_CODE_OK;
+  int code = PJRT_Error_Code_OK;
   char message[128];
   bool faulty = error == 0 && event_fault(pj_fn_LoadedExecutable_Execute, &code,
                                           message, sizeof message);

@@ -39,7 +39,7 @@ pj_error syntax(const Cursor *c, const char *wanted) {
   int line = 1;
   for (const char *p = c->start; p < c->at; p++) line += *p == '\n';
   int rest = (int)(c->end - c->at < 40 ? c->end - c->at : 40);
-  return fail(PJ_CODE_INVALID_ARGUMENT, "line %d: %s expected at: %.*s", line,
+  return fail(PJRT_Error_Code_INVALID_ARGUMENT, "line %d: %s expected at: %.*s", line,
               wanted, rest, c->at);
 }
 
@@ -109,13 +109,13 @@ static int type_named(Span s) {
     const char *name;
     int type;
   } names[] = {
-#define ROW(type, name) {name, PJ_TYPE_##type},
+#define ROW(type, name) {name, PJRT_Buffer_Type_##type},
       PJ_TYPE_NAMES(ROW)
 #undef ROW
   };
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (span_is(s, names[i].name)) return names[i].type;
-  return PJ_TYPE_INVALID;
+  return PJRT_Buffer_Type_INVALID;
 }
 
 // tensor<2x3xf32>
@@ -128,13 +128,13 @@ static pj_error read_type(Cursor *c, Shape *shape) {
     long long dim = strtoll(c->at, &after, 10);
     if (*after != 'x') return syntax(c, "x");
     if (shape->num_dims == MAX_DIMS)
-      return fail(PJ_CODE_UNIMPLEMENTED, "more than %d dimensions", MAX_DIMS);
+      return fail(PJRT_Error_Code_UNIMPLEMENTED, "more than %d dimensions", MAX_DIMS);
     shape->dims[shape->num_dims++] = dim;
     shape->elements *= (size_t)dim;
     c->at = after + 1;
   }
   shape->type = type_named(word(c));
-  if (shape->type == PJ_TYPE_INVALID) return syntax(c, "an element type");
+  if (shape->type == PJRT_Buffer_Type_INVALID) return syntax(c, "an element type");
   if (!take(c, ">")) return syntax(c, ">");
   shape->bytes = shape->elements * type_size(shape->type);
   return 0;
@@ -195,7 +195,7 @@ static pj_error read_operand(Cursor *c, const Scope *s, int *value) {
       return 0;
     }
   }
-  return fail(PJ_CODE_INVALID_ARGUMENT, "%%%.*s is not defined",
+  return fail(PJRT_Error_Code_INVALID_ARGUMENT, "%%%.*s is not defined",
               (int)name.size, name.text);
 }
 
@@ -324,11 +324,11 @@ static pj_error read_operation(Cursor *c, Scope *s, Span result, Span name) {
   int wanted = 0, *operands, n;
   int op = op_named(name, &wanted);
   if (op < 0)
-    return fail(PJ_CODE_UNIMPLEMENTED, "the null plugin has no %.*s",
+    return fail(PJRT_Error_Code_UNIMPLEMENTED, "the null plugin has no %.*s",
                 (int)name.size, name.text);
   pj_error error = read_operands(c, s, &operands, &n);
   if (error == 0 && n != wanted)
-    error = fail(PJ_CODE_INVALID_ARGUMENT, "%.*s has %d operands, not %d",
+    error = fail(PJRT_Error_Code_INVALID_ARGUMENT, "%.*s has %d operands, not %d",
                  (int)name.size, name.text, n, wanted);
   Value v = {.op = op};
   for (int i = 0; error == 0 && i < n; i++) v.operands[i] = operands[i];
@@ -419,7 +419,7 @@ static pj_error read_donor(Program *p, int i, Span attributes) {
   int out = atoi(v.text);
   if (out < 0 || out >= p->num_results ||
       p->values[i].shape.bytes != p->values[p->results[out]].shape.bytes)
-    return fail(PJ_CODE_INVALID_ARGUMENT,
+    return fail(PJRT_Error_Code_INVALID_ARGUMENT,
                 "parameter %d cannot be aliased to output %d", i, out);
   p->alias[i] = out;
   return 0;
@@ -460,7 +460,7 @@ static pj_error read_function(Cursor *c, Program *p) {
   if (!take(c, ")")) return syntax(c, ")");
   dictionary(c, &after);
   if (!either(before, after, "sym_name", &name) || !span_is(name, "\"main\""))
-    return fail(PJ_CODE_INVALID_ARGUMENT, "the function is not named main");
+    return fail(PJRT_Error_Code_INVALID_ARGUMENT, "the function is not named main");
   either(before, after, "arg_attrs", &list);
   return read_donation(p, c, list);
 }
@@ -496,7 +496,7 @@ static pj_error read_printed_module(Cursor *c, Program *p) {
   if (!take(c, "{") || !take(c, "func.func")) return syntax(c, "{ func.func");
   take(c, "public");
   if (!take(c, "@main"))
-    return fail(PJ_CODE_INVALID_ARGUMENT, "the function is not named main");
+    return fail(PJRT_Error_Code_INVALID_ARGUMENT, "the function is not named main");
   pj_error error = read_printed_function(c, p);
   if (error != 0) return error;
   return take(c, "}") ? 0 : syntax(c, "}");

@@ -76,7 +76,7 @@ pj_error answer_text(void *list, const char *text);
 
 typedef struct Waiter {
   struct Waiter *next;
-  pj_on_ready_fn call;
+  PJRT_Event_OnReadyCallback call;
   void *user;
 } Waiter;
 
@@ -107,7 +107,7 @@ typedef struct {
   int id, process;
   bool addressable;
   char kind[16], name[32], debug[64];
-  pj_named_value attributes[2];
+  PJRT_NamedValue attributes[2];
   long long in_use, peak, allocations, largest;  // under the client's lock
   struct Memory *memories[2];  // device memory and pinned host memory
 } Device;
@@ -265,7 +265,7 @@ typedef struct {
   bool portable;  // for the device that an execution names
   int *device_ids;  // [replicas * partitions]
   char fingerprint[24];
-  pj_named_value cost[2];
+  PJRT_NamedValue cost[2];
   int *types;
   int64_t *dims;
   size_t *ranks;

@@ -10,8 +10,8 @@
 // ---- Checks.
 
 static bool computes(int type) {
-  return type == PJ_TYPE_F32 || type == PJ_TYPE_F64 || type == PJ_TYPE_S32 ||
-         type == PJ_TYPE_S64;
+  return type == PJRT_Buffer_Type_F32 || type == PJRT_Buffer_Type_F64 || type == PJRT_Buffer_Type_S32 ||
+         type == PJRT_Buffer_Type_S64;
 }
 
 static bool same_shape(const Shape *a, const Shape *b) {
@@ -21,7 +21,7 @@ static bool same_shape(const Shape *a, const Shape *b) {
 
 static void store(int type, uint8_t *at, const char *text, char **after) {
   bool hex = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
-  if (hex || (type != PJ_TYPE_F32 && type != PJ_TYPE_F64)) {
+  if (hex || (type != PJRT_Buffer_Type_F32 && type != PJRT_Buffer_Type_F64)) {
     // Hexadecimal digits are the bits, also of a floating-point number.
     long long bits = strncmp(text, "true", 4) == 0 ? 1
                      : strncmp(text, "false", 5) == 0
@@ -31,7 +31,7 @@ static void store(int type, uint8_t *at, const char *text, char **after) {
     if (isalpha((unsigned char)text[0]))
       *after = (char *)text + (bits != 0 ? 4 : 5);
     memcpy(at, &bits, type_size(type));
-  } else if (type == PJ_TYPE_F32) {
+  } else if (type == PJRT_Buffer_Type_F32) {
     float f = strtof(text, after);
     memcpy(at, &f, sizeof f);
   } else {
@@ -101,7 +101,7 @@ static pj_error read_numbers(const Cursor *at, Span attributes, const char *key,
     if (found++ < n) out[found - 1] = number;
   }
   if (found == n) return 0;
-  return fail(PJ_CODE_INVALID_ARGUMENT, "%s: %zu numbers for %zu dimensions", key,
+  return fail(PJRT_Error_Code_INVALID_ARGUMENT, "%s: %zu numbers for %zu dimensions", key,
               found, n);
 }
 
@@ -112,7 +112,7 @@ static pj_error read_map(const Shape *from, Value *v, const Cursor *at,
   for (size_t i = 0; error == 0 && i < from->num_dims; i++)
     if (v->map[i] >= (int64_t)v->shape.num_dims ||
         (from->dims[i] != 1 && from->dims[i] != v->shape.dims[v->map[i]]))
-      error = fail(PJ_CODE_INVALID_ARGUMENT,
+      error = fail(PJRT_Error_Code_INVALID_ARGUMENT,
                    "stablehlo.broadcast_in_dim: dimension %zu does not fit", i);
   return error;
 }
@@ -128,7 +128,7 @@ static pj_error read_slice(const Shape *from, Value *v, const Cursor *at,
     if (v->step[i] < 1 || v->start[i] > limit[i] || limit[i] > from->dims[i] ||
         v->shape.dims[i] !=
             (limit[i] - v->start[i] + v->step[i] - 1) / v->step[i])
-      error = fail(PJ_CODE_INVALID_ARGUMENT,
+      error = fail(PJRT_Error_Code_INVALID_ARGUMENT,
                    "stablehlo.slice: dimension %zu does not fit", i);
   return error;
 }
@@ -161,11 +161,11 @@ pj_error value_check(const Program *p, Value *v, const Cursor *c,
     default:
       if (!same_shape(a, &v->shape) || !same_shape(b, &v->shape)) break;
       if (!computes(a->type))
-        return fail(PJ_CODE_UNIMPLEMENTED,
+        return fail(PJRT_Error_Code_UNIMPLEMENTED,
                     "the null plugin computes f32, f64, i32 and i64 only");
       return 0;
   }
-  return fail(PJ_CODE_INVALID_ARGUMENT,
+  return fail(PJRT_Error_Code_INVALID_ARGUMENT,
               "the operand types do not fit the result");
 }
 
@@ -192,11 +192,11 @@ pj_error value_check(const Program *p, Value *v, const Cursor *c,
 static void arithmetic(int op, int type, size_t n, const void *a, const void *b,
                        void *out) {
   switch (type) {
-    case PJ_TYPE_F32: ARITHMETIC(float, float, x / y);
-    case PJ_TYPE_F64: ARITHMETIC(double, double, x / y);
-    case PJ_TYPE_S32:
+    case PJRT_Buffer_Type_F32: ARITHMETIC(float, float, x / y);
+    case PJRT_Buffer_Type_F64: ARITHMETIC(double, double, x / y);
+    case PJRT_Buffer_Type_S32:
       ARITHMETIC(int32_t, uint32_t, y == 0 ? -1 : y == -1 ? (int32_t)-(uint32_t)x : x / y);
-    case PJ_TYPE_S64:
+    case PJRT_Buffer_Type_S64:
       ARITHMETIC(int64_t, uint64_t, y == 0 ? -1 : y == -1 ? (int64_t)-(uint64_t)x : x / y);
   }
 }

@@ -15,10 +15,7 @@
 
 #include "null.h"
 
-// unused has no block; its functions are not implemented either.
-typedef pj_nothing unused;
-
-#define SIZE(name, block) [pj_fn_##name] = sizeof(block),
+#define SIZE(name, block, field) [pj_fn_##name] = sizeof(PJRT_##name##_Args),
 static const size_t block_sizes[pj_fn_count] = {PJ_FUNCTIONS(SIZE)};
 #undef SIZE
 
@@ -44,39 +41,39 @@ pj_error null_Plugin_Initialize(void *block) {
 pj_error null_Plugin_Attributes(void *block) {
   static const int64_t stablehlo[] = {1, 13, 7}, minimum[] = {0, 9, 0};
 #define VALUE(n, t, member, v, s)                                          \
-  {.struct_size = sizeof(pj_named_value), .name = n,                       \
-   .name_size = sizeof n - 1, .type = t, .value.member = v, .value_size = s}
-  static const pj_named_value values[] = {
-      VALUE("stablehlo_current_version", PJ_VALUE_INT64_LIST,
+  {.struct_size = sizeof(PJRT_NamedValue), .name = n,                       \
+   .name_size = sizeof n - 1, .type = t, .member = v, .value_size = s}
+  static const PJRT_NamedValue values[] = {
+      VALUE("stablehlo_current_version", PJRT_NamedValue_kInt64List,
             int64_array_value, stablehlo, 3),
-      VALUE("stablehlo_minimum_version", PJ_VALUE_INT64_LIST,
+      VALUE("stablehlo_minimum_version", PJRT_NamedValue_kInt64List,
             int64_array_value, minimum, 3),
-      VALUE("xla_version", PJ_VALUE_INT64, int64_value, 2, 1),
-      VALUE("name", PJ_VALUE_STRING, string_value, "null plugin", 11),
-      VALUE("real", PJ_VALUE_BOOL, bool_value, false, 1),
-      VALUE("speed", PJ_VALUE_FLOAT, float_value, 0.5f, 1),
+      VALUE("xla_version", PJRT_NamedValue_kInt64, int64_value, 2, 1),
+      VALUE("name", PJRT_NamedValue_kString, string_value, "null plugin", 11),
+      VALUE("real", PJRT_NamedValue_kBool, bool_value, false, 1),
+      VALUE("speed", PJRT_NamedValue_kFloat, float_value, 0.5f, 1),
   };
 #undef VALUE
-  pj_attributes *a = block;
-  a->items = values;
-  a->count = sizeof values / sizeof *values;
+  PJRT_Plugin_Attributes_Args *a = block;
+  a->attributes = values;
+  a->num_attributes = sizeof values / sizeof *values;
   return 0;
 }
 
 static pj_api table = {
     .struct_size = sizeof table,
-    .version = {.struct_size = sizeof(pj_version),
-                .major_version = PJ_MAJOR,
-                .minor_version = PJ_MINOR},
+    .version = {.struct_size = sizeof(PJRT_Api_Version),
+                .major_version = PJRT_API_MAJOR,
+                .minor_version = PJRT_API_MINOR},
 };
 
 static void add_extensions(const char *list) {
   enum { MAX = 16 };
-  static pj_extension chain[MAX];
-  pj_extension **next = &table.extension_start;
+  static PJRT_Extension_Base chain[MAX];
+  PJRT_Extension_Base **next = &table.extension_start;
   for (int i = 0; i < MAX && *list != 0; i++) {
     char *after;
-    chain[i] = (pj_extension){.struct_size = sizeof *chain,
+    chain[i] = (PJRT_Extension_Base){.struct_size = sizeof *chain,
                               .type = (int)strtol(list, &after, 10)};
     *next = &chain[i];
     next = &chain[i].next;
