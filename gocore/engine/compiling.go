@@ -21,7 +21,7 @@ func (pl *planner) whenCompiled(d *runtime.Device, p *program, flush func() erro
 	done := make(chan struct{})
 	pl.compiling = done
 	go func() {
-		defer d.Kick()
+		defer d.Drain()
 		defer pl.compiled(done)
 		_, _ = p.Executable() // running it says what has failed
 		pl.mu.Lock()

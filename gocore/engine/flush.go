@@ -10,7 +10,7 @@ import (
 )
 
 // flush plans, lowers if need be, and launches the pending graph of a device. The caller holds mu, and
-// calls Kick when it has released it. The error is that of an op which cannot be lowered; the storages
+// calls Drain when it has released it. The error is that of an op which cannot be lowered; the storages
 // that depend on it have it from now on, the others are computed all the same. It is errBusy if the program
 // compiles: then the graph is flushed later, and nothing can be recorded before.
 func (pl *planner) flush(d *runtime.Device) error {

@@ -82,7 +82,7 @@ func (lay *layouter) relaid(b *runtime.Buffer, sh *sharding.Sharding) (*runtime.
 	lay.countRun()
 	b.Dev.Enqueue(l)
 	lay.mu.Unlock()
-	b.Dev.Kick()
+	b.Dev.Drain()
 	return to, nil
 }
 

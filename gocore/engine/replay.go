@@ -21,7 +21,7 @@ func (rp *replays) Replay(id int64, args, outs []int64) (wire.Outcome, error) {
 	if r == nil {
 		return wire.Missed, err
 	}
-	through := r.dev.Kick()
+	through := r.dev.Drain()
 	switch {
 	case !ok:
 		return wire.Missed, err
@@ -31,7 +31,7 @@ func (rp *replays) Replay(id int64, args, outs []int64) (wire.Outcome, error) {
 	return wire.Ran, nil
 }
 
-// replay does the work of Replay, but for kicking the device; idle says that a sync would do nothing but wait.
+// replay does the work of Replay, but for draining the device; idle says that a sync would do nothing but wait.
 func (rp *replays) replay(id int64, args, outs []int64) (r *replay, ok, idle bool, err error) {
 	if err := rp.lock(); err != nil {
 		return nil, false, false, err

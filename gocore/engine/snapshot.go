@@ -41,7 +41,7 @@ func (sn *snapshots) Snapshot(handles []int64) (int64, error) {
 	}
 	id, devices, err := sn.hold(handles)
 	for _, d := range devices {
-		d.Kick()
+		d.Drain()
 	}
 	if err == nil {
 		if err = sn.indexErrors(); err != nil {
@@ -51,7 +51,7 @@ func (sn *snapshots) Snapshot(handles []int64) (int64, error) {
 	return id, err
 }
 
-// hold does the work of Snapshot, but for kicking the devices, which it returns.
+// hold does the work of Snapshot, but for draining the devices, which it returns.
 func (sn *snapshots) hold(handles []int64) (id int64, devices []*runtime.Device, err error) {
 	if err := sn.lock(); err != nil {
 		return 0, nil, err

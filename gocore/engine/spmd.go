@@ -35,7 +35,7 @@ func (pt *partitioner) UseSPMD() error {
 			return err
 		}
 		pt.materializeZeros(d, pt.store.Trace(d.Index), nil) // releases its zeros
-		d.Kick()
+		d.Drain()
 	}
 	all := pt.client.Merge()
 	err := pt.store.Merge(all.Partitions(), func(b alias.Buffer) (alias.Buffer, error) {

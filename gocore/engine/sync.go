@@ -32,7 +32,7 @@ func (sp *steps) sync(dev int) error {
 	if err != nil {
 		return err
 	}
-	defer d.Kick() // without the lock
+	defer d.Drain() // without the lock
 	if err := sp.lock(); err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (sp *steps) SyncSome(handles []int64) error {
 	byDevice := make(map[int32][]uint32)
 	defer func() {
 		for dev := range byDevice {
-			sp.at(dev).Kick() // without the lock
+			sp.at(dev).Drain() // without the lock
 		}
 	}()
 	if err := sp.lock(); err != nil {

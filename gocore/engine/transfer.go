@@ -105,12 +105,12 @@ func (tr *transfers) Place(src unsafe.Pointer, torchType int, dims []int64, dev 
 func (tr *transfers) Buffer(h alias.Handle) (*runtime.Buffer, error) {
 	d, b, err := tr.materialized(h)
 	if d != nil {
-		d.Kick()
+		d.Drain()
 	}
 	return b, err
 }
 
-// materialized does the work of Buffer, but for kicking the device.
+// materialized does the work of Buffer, but for draining the device.
 func (tr *transfers) materialized(h alias.Handle) (*runtime.Device, *runtime.Buffer, error) {
 	if err := tr.lock(); err != nil {
 		return nil, nil, err

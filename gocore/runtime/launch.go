@@ -237,7 +237,7 @@ func (l *Launch) NewOuts(d *Device, shapes []*shape.Shape, shardings []*sharding
 	}
 }
 
-// Enqueue puts a launch behind those before it; its results are promised from now on. Call Kick next,
+// Enqueue puts a launch behind those before it; its results are promised from now on. Call Drain next,
 // without the locks under which the order was decided.
 func (d *Device) Enqueue(l *Launch) {
 	d.mu.Lock()
@@ -246,10 +246,10 @@ func (d *Device) Enqueue(l *Launch) {
 	d.mu.Unlock()
 }
 
-// Kick runs what is queued: in this thread as long as the head waits for nothing, in the background from
+// Drain runs what is queued: in this thread as long as the head waits for nothing, in the background from
 // where it does. So the caller can be interrupted while it waits for the device. It reports that all of it has
 // been started.
-func (d *Device) Kick() bool {
+func (d *Device) Drain() bool {
 	d.mu.Lock()
 	if d.working {
 		d.mu.Unlock()

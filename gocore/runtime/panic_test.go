@@ -59,7 +59,7 @@ func TestAPanicIsTheFailureOfItsLaunch(t *testing.T) {
 			w.program = f.double(-1)
 			bad := w.launch(f, nil)
 			y := f.run(f.double(-1), []int32{-1}, f.array(1, 2)) // behind it
-			f.Kick()
+			f.Drain()
 			f.want(y, 2, 4)
 			if err := bad.Await(); err == nil || !strings.Contains(err.Error(), "internal error while") {
 				t.Errorf("the result of the program that panics: %v", err)
@@ -74,7 +74,7 @@ func TestAPanicIsTheFailureOfItsLaunch(t *testing.T) {
 		l.NewOuts(f.Device, []*shape.Shape{pair}, nil)
 		out := l.Outs[0]
 		f.Enqueue(l)
-		f.Kick()
+		f.Drain()
 		y := f.run(f.double(-1), []int32{-1}, f.array(3, 4))
 		f.want(out, 2, 4)
 		f.want(y, 6, 8)

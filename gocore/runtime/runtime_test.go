@@ -146,7 +146,7 @@ func (f *fixture) run(p *program, donors []int32, args ...*Buffer) *Buffer {
 	l.NewOuts(f.Device, []*shape.Shape{pair}, nil)
 	out := l.Outs[0]
 	f.Enqueue(l)
-	f.Kick()
+	f.Drain()
 	return out
 }
 
@@ -399,8 +399,8 @@ func TestManyThreads(t *testing.T) {
 	shared.Release()
 }
 
-// TestKickDoesNotWaitForTheDevice: the caller's thread, which may be interrupted, never waits for an execution.
-func TestKickDoesNotWaitForTheDevice(t *testing.T) {
+// TestDrainDoesNotWaitForTheDevice: the caller's thread, which may be interrupted, never waits for an execution.
+func TestDrainDoesNotWaitForTheDevice(t *testing.T) {
 	const delay = 200 * time.Millisecond
 	f := open(t, map[string]any{"delay_us": delay.Microseconds()})
 	p := f.double(-1)
