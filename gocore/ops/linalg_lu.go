@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"slices"
+
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
@@ -55,6 +57,12 @@ var luRows = []Row{
 			l.Return(l.finish(1, lower), l.finish(2, upper))
 		}},
 	{Name: "lu_unpack", Schema: "(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> (Tensor P, Tensor L, Tensor U)", ExactOut: true,
+		Bounds: func(c *Ctx) []Bounds {
+			if !c.Bool(3) {
+				return nil
+			}
+			return pivotBounds("pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive.Did you properly pass the result of lu_factor?")(c)
+		},
 		Infer: func(c *Ctx) error {
 			s := c.In(0)
 			if len(s.Dims) < 2 {
@@ -62,6 +70,10 @@ var luRows = []Row{
 			}
 			if c.Bool(3) && c.In(1).DType != dtype.I32 {
 				return errs.New(errs.Runtime, "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\nNote: this function is intended to be used with the output produced by torch.linalg.lu_factor")
+			}
+			m, n := sides(s)
+			if want := append(slices.Clone(s.Dims[:len(s.Dims)-2]), min(m, n)); c.Bool(3) && !slices.Equal(c.In(1).Dims, want) {
+				return errs.New(errs.Value, "Expected LU_pivots to have shape %s but got %s instead.", dimsText(want), dimsText(c.In(1).Dims))
 			}
 			return c.returnPLU(s, c.Bool(2), c.Bool(3))
 		},

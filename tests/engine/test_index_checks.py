@@ -302,3 +302,12 @@ def test_pivots(device: str, pivot: int) -> None:
     lu, pivots = torch.eye(3).to(device), torch.tensor([1, pivot, 3], dtype=torch.int32).to(device)
     with pytest.raises(RuntimeError, match="(?i)pivots .* lu_solve must all be"):
         torch.linalg.lu_solve(lu, pivots, torch.ones(3, 1).to(device)).cpu()
+
+
+@pytest.mark.parametrize("pivot", [0, 4])
+@pytest.mark.parametrize("device", ["cpu", "xla"])
+def test_pivots_of_lu_unpack(device: str, pivot: int) -> None:
+    lu, pivots = torch.eye(3).to(device), torch.tensor([1, pivot, 3], dtype=torch.int32).to(device)
+    torch.lu_unpack(lu, pivots, unpack_pivots=False)[1].cpu()  # does not look at them
+    with pytest.raises(RuntimeError, match="pivots passed to lu_unpack must be between 1 and"):
+        torch.lu_unpack(lu, pivots)[0].cpu()
