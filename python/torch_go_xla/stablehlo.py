@@ -27,7 +27,7 @@ from torch.utils import _pytree as pytree
 import torch_go_xla_runtime as runtime
 
 from . import _absent
-from ._backend.core import native, scalar_type
+from ._backend.core import native, recording, scalar_type
 from ._core import translate
 
 __all__ = [
@@ -279,7 +279,7 @@ def _dynamic(program: ExportedProgram) -> str:
 
 def _trace(program: ExportedProgram, given: Sequence[Any], meta: dict[str, Any]) -> None:
     """Record the program on placeholders and note text and results."""
-    with torch.no_grad():
+    with torch.no_grad(), recording():
         returned = _on_xla(program.graph_module)(*given)
         results: list[torch.Tensor] = []
         users: list[Any] = []

@@ -40,7 +40,6 @@ ELSEWHERE = {
     "python/torch_go_xla/_info.py": "test_doctor",
     "python/torch_go_xla/_backend/composed/ctc.py": "ops/test_loss",
     "python/torch_go_xla/_backend/composed/histogram.py": "ops/test_sort",
-    "python/torch_go_xla/_backend/composed/linalg.py": "ops/test_matmul",
     "python/torch_go_xla/_backend/composed/segments.py": "conformance/test_conformance",
     "python/torch_go_xla/_backend/composed/sized.py": "ops/test_index",
     "python/torch_go_xla/_backend/memory.py": "_backend/test_storage",

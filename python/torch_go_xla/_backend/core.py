@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,6 +23,24 @@ def use(core: NativeCore) -> None:
     """Set the core of the process."""
     global _core
     _core = core
+
+
+_recording = threading.local()
+
+
+@contextlib.contextmanager
+def recording() -> Iterator[None]:
+    """Within it a function is recorded that runs later, or again and again: kernels read no values to check them."""
+    outer, _recording.on = is_recording(), True
+    try:
+        yield
+    finally:
+        _recording.on = outer
+
+
+def is_recording() -> bool:
+    """Tell whether this thread is within `recording`."""
+    return getattr(_recording, "on", False)
 
 
 def native() -> NativeCore:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from .core import native, scalar_type
+from .core import native, recording, scalar_type
 
 # After so many recordings in a row that differ, a function is no longer captured.
 _PATIENCE = 8
@@ -192,7 +192,8 @@ class Recorded:
         core = native()
         core.sync(self._device)
         before = core.syncs()
-        result = self._function(*args)
+        with recording():
+            result = self._function(*args)
         if core.syncs() != before:
             self.reason = "it reads a value, or syncs, on the way"
             self._remember(key, self._digests.get(key, 0))

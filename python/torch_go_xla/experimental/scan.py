@@ -14,7 +14,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .._backend.core import is_xla, native, scalar_type
+from .._backend.core import is_xla, native, recording, scalar_type
 from .._backend.errors import NotLoweredError
 
 __all__ = ["scan"]
@@ -189,7 +189,7 @@ class _Loop:
         versions = [x._version for x in self.rows]
         self._tracing = _Tracing(inside)
         unpack: Callable[[Any], Any] = self._unpack
-        with self._tracing, torch.autograd.graph.saved_tensors_hooks(self._pack, unpack):
+        with recording(), self._tracing, torch.autograd.graph.saved_tensors_hooks(self._pack, unpack):
             own = [x.clone() for x in self.carry]  # which the function may write to
             carry, y = fn(pytree.tree_unflatten(own, self.carry_tree), pytree.tree_unflatten(self.rows, x_tree))
         if [x._version for x in self.rows] != versions:
@@ -299,7 +299,7 @@ class _Loop:
         places = {i: k for k, i in enumerate(carries)}
         given = [(sums[places[i]] if i in places else None) if i < n else y_rows[i - n] for i in outs]
         tracing = _Tracing(inside)
-        with tracing:
+        with recording(), tracing:
             sources = [*(self.carry[i] for i in carries), *(self.rows[i] for i in rows)]
             found = list(
                 torch.autograd.grad(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils import _pytree as pytree
 
-from ..core import is_xla, native, scalar_type
+from ..core import is_xla, native, recording, scalar_type
 from ..errors import NotLoweredError
 from ..kernels import HIGHER_ORDER, Kernel, add
 
@@ -49,7 +49,8 @@ def trace(
     args = [_placeholder(x.shape, x) for x in operands]
     args[first:first] = [_placeholder(x.shape[1:], x) for x in rows]
     versions = [x._version for x in args]
-    leaves, tree = pytree.tree_flatten(function(*args))
+    with recording():
+        leaves, tree = pytree.tree_flatten(function(*args))
     if [x._version for x in args] != versions:
         raise NotLoweredError("control flow: the function writes to its arguments")
     tensors = tuple(isinstance(x, torch.Tensor) for x in leaves)

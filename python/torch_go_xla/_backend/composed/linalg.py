@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from .. import fallback
-from ..core import native
+from ..core import is_recording, native
 from ..kernels import AROUND_ROWS, KERNELS, Kernel, add
 
 # Overloads with check_errors, and the names that torch's message gives them. The info is their last result.
@@ -31,6 +32,36 @@ def _checking(kernel: Kernel, name: str) -> Kernel:
         return results
 
     return checked
+
+
+def _raising(kernel: Kernel, name: str, info: Callable[..., Tensor]) -> Kernel:
+    """Return the kernel of a decomposition that raises where torch's does, as ``info`` of operand and results says.
+
+    That waits for the device, as torch does on a GPU. A function that is being recorded has NaN instead.
+    """
+
+    def checked(a: Tensor, *args: Any, **kwargs: Any) -> Any:
+        results = kernel(a, *args, **kwargs)
+        if a.numel() and not is_recording():
+            with torch.no_grad():
+                torch._linalg_check_errors(info(a, *results), name, is_matrix=a.dim() == 2)
+        return results
+
+    return checked
+
+
+def _svd_info(a: Tensor, u: Tensor, s: Tensor, vh: Tensor) -> Tensor:
+    """Return LAPACK's info: -4 for NaN, and how many values have not converged.
+
+    Without vectors, and of one or two values, LAPACK's and MKL's algorithms give NaN for infinite elements.
+    """
+    failed = s.isnan().sum(-1, dtype=torch.int32) if u.numel() and s.shape[-1] > 2 else 0
+    return torch.where(a.isnan().any(-1).any(-1), -4, failed).to(torch.int32)
+
+
+def _eigh_info(a: Tensor, values: Tensor, vectors: Tensor) -> Tensor:
+    """Return how many values have not converged; those of one or two are by a formula."""
+    return values.isnan().sum(-1, dtype=torch.int32) * (values.shape[-1] > 2)
 
 
 def _of_transpose(kernel: Kernel) -> Kernel:
@@ -123,4 +154,6 @@ add(
     },
 )
 add(AROUND_ROWS, {key: functools.partial(_checking, name=name) for key, name in _CHECKED.items()})
+add(AROUND_ROWS, {"_linalg_svd": functools.partial(_raising, name="linalg.svd", info=_svd_info)})
+add(AROUND_ROWS, {"_linalg_eigh": functools.partial(_raising, name="linalg.eigh", info=_eigh_info)})
 add(AROUND_ROWS, {key: _of_transpose for key in ("_linalg_det", "_linalg_slogdet")})
