@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import functools
 import importlib.machinery
 import importlib.util
 import json
@@ -16,7 +15,6 @@ import os
 import signal
 import sys
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -27,6 +25,7 @@ from ._backend.core import TORCH_LIBRARY
 from ._backend.errors import BY_KIND, ForkedProcessError
 from ._control import SLICE, Control
 from ._go import _goxla as _raw  # type: ignore[attr-defined]
+from ._lifetime import Ends, forbid
 from ._vocabulary import ERROR_CLASSES
 
 _CLASSES: dict[str, type[BaseException]] = dict(zip(ERROR_CLASSES, BY_KIND, strict=True))
@@ -70,19 +69,13 @@ def translate(error: RuntimeError) -> BaseException:
     return error
 
 
-class _End(weakref.ref[Any]):
-    """A reference to an object, and what to do when that is gone."""
-
-    __slots__ = ("release",)
-    release: Callable[[], Any]
-
-
-class NativeCore(Control):
+class NativeCore(Control, Ends):
     """The process's core."""
 
     def __init__(self) -> None:
         check_build()
         super().__init__(_raw)
+        Ends.__init__(self)
         self.fast: Any = _load_fast()  # the module of the kernels
         self._opened = False
         self._sync_waits = False
@@ -90,8 +83,6 @@ class NativeCore(Control):
         self._lock = threading.Lock()
         self._lent: dict[object, Any] = {}  # what `borrow` keeps, by number, or by a key until it has one
         self._returned: deque[int] = deque()  # numbers of arrays that are read no longer
-        self._ends: dict[int, _End] = {}  # the references that `when_gone` keeps, by their addresses
-        self._gone: deque[_End] = deque()  # those whose objects are gone
 
     def call(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function of the library; errors get their Python class.
@@ -164,27 +155,6 @@ class NativeCore(Control):
         self._lent[number] = owner
         del self._lent[key]
         self._take_back()
-
-    def when_gone(self, owner: Any, release: Callable[..., Any], *args: Any) -> None:
-        """Call a function some time after an object is gone, by the next sync at the latest.
-
-        A finalizer in Python may be where the handler of a signal runs, and Python drops what that raises. So the
-        object's end runs no Python.
-        """
-        end = _End(owner, self._gone.append)
-        end.release = functools.partial(release, *args)
-        self._ends[id(end)] = end
-        self.release_gone()
-
-    def release_gone(self) -> None:
-        """Release what belongs to objects that are gone."""
-        while self._gone:
-            try:
-                end = self._gone.popleft()
-            except IndexError:  # another thread took it
-                break
-            del self._ends[id(end)]
-            end.release()
 
     def live_bytes(self) -> int:
         """Return the bytes of the live buffers."""
@@ -282,16 +252,10 @@ _forked = False
 
 
 def _after_fork_in_child() -> None:
-    """Make the core unusable: of the Go runtime's threads, only the calling one lives on in a child."""
+    """Make the core unusable."""
     global _forked
     _forked = True
-
-    def dead(*args: Any, **kwargs: Any) -> Any:
-        raise ForkedProcessError("torch_go_xla cannot be used in a forked child: use the 'spawn' start method")
-
-    for name in dir(_raw):
-        if name.startswith("bindings_"):
-            setattr(_raw, name, dead)
+    forbid(_raw, ForkedProcessError)
 
 
 # How long the end of the process waits for other threads to leave the core, in ms. Their waits come in slices.

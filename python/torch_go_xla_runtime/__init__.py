@@ -18,11 +18,12 @@ is computed. SECURITY.md says what a stranger's program can still do, which is t
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -52,11 +53,30 @@ def _root() -> Path:
     return Path(spec.submodule_search_locations[0])
 
 
+@functools.cache
+def _library() -> Any:
+    """Return the module of the Go core; its functions raise in forks."""
+    root = _root()
+    library = _module("torch_go_xla._go._goxla", next((root / "_go").glob("_goxla.*.so")))
+    if "torch_go_xla._core" not in sys.modules:  # which does that too, with an error of its own
+        os.register_at_fork(after_in_child=functools.partial(_lifetime().forbid, library, RuntimeError))
+    return library
+
+
+def _lifetime() -> ModuleType:
+    return _module("torch_go_xla._lifetime", _root() / "_lifetime.py")
+
+
+@functools.cache
+def _ends() -> Any:
+    """Return what frees programs and arrays that are gone, see its class."""
+    return _lifetime().Ends()
+
+
 def _core() -> Any:
     """Return the Go core with its device open."""
     root = _root()
-    library = next((root / "_go").glob("_goxla.*.so"))
-    core = _module("torch_go_xla._control", root / "_control.py").Control(_module("torch_go_xla._go._goxla", library))
+    core = _module("torch_go_xla._control", root / "_control.py").Control(_library())
     if core.device_count() == 0:  # no device is open yet
         plugins = _module("torch_go_xla.plugins", root / "plugins.py")
         known = {row[0] for row in core.config_table()}
@@ -79,27 +99,22 @@ class Program:
             "results": [a.described() for a in signature.outputs],
         }
         self._id = self._core.load_program(device, text, json.dumps(described))
+        _ends().when_gone(self, self._core.drop_replay, self._id)
         self._core.loaded(self._id)
-
-    def __del__(self, ends: Callable[[], bool] = sys.is_finalizing) -> None:
-        if getattr(self, "_id", 0) and not ends():  # the library's module is emptied when the process ends
-            self._core.drop_replay(self._id)
 
     def __call__(self, arguments: Sequence[int]) -> list[int]:
         """Run it; the caller frees the results. It returns while the device computes."""
+        _ends().release_gone()
         made: list[int] = self._core.replay(self._id, arguments, self._results)
         return made
 
 
 class _Array:
-    """An array on the device; it is freed with the object."""
+    """An array on the device; it is freed after the object, when the next one is made or a call ends."""
 
     def __init__(self, core: Any, handle: int) -> None:
         self._core, self.handle = core, handle
-
-    def __del__(self, ends: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not ends():
-            self._core.free(self.handle)
+        _ends().when_gone(self, core.free, handle)
 
     def numpy(self, description: Array) -> np.ndarray[Any, Any]:
         """Wait for the array and return a copy."""
@@ -173,6 +188,12 @@ class Bundle:
         program changes (``buffers`` of the module) have their new values in the next call; arrays that it writes to
         have theirs.
         """
+        try:
+            return self._run(args, kwargs)
+        finally:
+            _ends().release_gone()
+
+    def _run(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         leaves: list[Any] = []
         flatten(self._signature.in_structure, [args, kwargs], leaves)
         outputs = self._signature.outputs

@@ -34,6 +34,7 @@ FLOORS = (
         "_control",
         "_job",
         "_lazy",
+        "_lifetime",
         "_version",
         "_vocabulary",
         "core.xla_env_vars",

@@ -107,19 +107,29 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         """Say nothing: the program's output is its own."""
 
 
+def _serve(server: http.server.HTTPServer, owner: Callable[[], object], closed: threading.Event) -> None:
+    """Answer requests until the owner is closed or gone; it is asked, so that its end waits for nothing."""
+    server.timeout = 0.2  # s
+    with server:
+        while not closed.is_set() and owner() is not None:
+            server.handle_request()
+
+
 class Server:
     """Records what this process does when another one asks, until it dies; see `start_server`."""
 
     def __init__(self, port: int) -> None:
         self._server = http.server.HTTPServer(("127.0.0.1", port), _Handler)
         self.port = int(self._server.server_address[1])
-        self._stop = weakref.finalize(self, self._server.shutdown)
-        threading.Thread(target=self._server.serve_forever, name="profiler server", daemon=True).start()
+        self._closed = threading.Event()
+        args = self._server, weakref.ref(self), self._closed
+        self._thread = threading.Thread(target=_serve, args=args, name="profiler server", daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
         """Answer no more requests."""
-        self._stop()
-        self._server.server_close()
+        self._closed.set()
+        self._thread.join()
 
 
 def start_server(port: int, only_on_master: bool = True) -> Server | None:

@@ -7,6 +7,7 @@ import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Any
 
 import torch
@@ -111,7 +112,9 @@ def _whole(t: torch.Tensor) -> torch.Tensor:
     return t
 
 
-def _close(channels: Sequence[_Channel]) -> None:
+def _close(end: object, closing: SimpleQueue[object], channels: Sequence[_Channel]) -> None:
+    """Close the channels when the loader is closed, or has come to its end, which is kept here."""
+    closing.get()
     for c in channels:
         c.close()
 
@@ -153,7 +156,10 @@ class ParallelLoader:
         for device, source, target in zip(placed, cpu, ready, strict=True):
             args = (source, target, device, host_to_device_transfer_threads, input_sharding)
             self._threads.append(threading.Thread(target=_send, args=args, daemon=True))
-        self._closing = weakref.finalize(self, _close, cpu + ready)
+        self._closing: SimpleQueue[object] = SimpleQueue()
+        # `put` is written in C: the end of the loader runs no Python, and waits for no lock.
+        end = weakref.ref(self, self._closing.put)
+        self._threads.append(threading.Thread(target=_close, args=(end, self._closing, cpu + ready), daemon=True))
         for thread in self._threads:
             thread.start()
 
@@ -177,7 +183,7 @@ class ParallelLoader:
 
     def close(self) -> None:
         """Stop the threads; iterators end."""
-        self._closing()
+        self._closing.put(None)
         for thread in self._threads:
             thread.join()
 

@@ -10,6 +10,7 @@ import socket
 import sys
 import tempfile
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from types import TracebackType
@@ -43,13 +44,16 @@ _Print = Callable[..., Any]
 
 
 class Cleaner:
-    """Call a function when the object dies."""
+    """Call a function when the object dies, at the end of the process at the latest; not in a forked child."""
 
     def __init__(self, func: Callable[[], Any]) -> None:
         self.func = func
+        weakref.finalize(self, _call_in, os.getpid(), func)
 
-    def __del__(self) -> None:
-        self.func()
+
+def _call_in(process: int, func: Callable[[], Any]) -> None:
+    if os.getpid() == process:
+        func()
 
 
 class LazyProperty:
