@@ -30,22 +30,30 @@ func (pl *planner) flush(d *runtime.Device) error {
 		discard(t)
 		return nil
 	}
-	syncs.Add(1)
-	slots, p, err := pl.prepare(d, t, slots)
-	return pl.whenCompiled(d, p, func() error {
-		var l *runtime.Launch
+	return pl.compute(d, t, slots, func(slots []uint32, p *program) (l *runtime.Launch) {
 		if p != nil {
 			l = pl.launch(d, t, p)
 		}
 		pl.bind(t, slots, l)
 		discard(t)
-		if l != nil {
+		return l
+	})
+}
+
+// compute plans what slots need, and enqueues the launch that run makes of the program, which is nil if nothing is left
+// to compute.
+func (pl *planner) compute(d *runtime.Device, t *alias.Trace, slots []uint32, run func([]uint32, *program) *runtime.Launch) error {
+	syncs.Add(1)
+	slots, p, err := pl.prepare(d, t, slots)
+	return pl.whenCompiled(d, p, func() error {
+		if l := run(slots, p); l != nil {
 			d.Enqueue(l)
 		}
 		return err
 	})
 }
 
+// flushSome computes some storages; the rest of the graph stays as it is, and reads their values.
 func (pl *planner) flushSome(d *runtime.Device, slots []uint32) error {
 	t := pl.store.Trace(d.Index)
 	if len(t.Effects) > 0 { // what is exchanged with other processes must be so once, and in order
@@ -54,10 +62,7 @@ func (pl *planner) flushSome(d *runtime.Device, slots []uint32) error {
 	if slots = pl.excludePlaceholders(t, slots); len(slots) == 0 {
 		return nil
 	}
-	syncs.Add(1)
-	slots, p, err := pl.prepare(d, t, slots)
-	return pl.whenCompiled(d, p, func() error {
-		var l *runtime.Launch
+	return pl.compute(d, t, slots, func(slots []uint32, p *program) (l *runtime.Launch) {
 		if p != nil {
 			for _, place := range pl.plan.Params {
 				t.Leaves[place].Buf.Retain() // launch takes one, the trace keeps its own
@@ -86,9 +91,6 @@ func (pl *planner) flushSome(d *runtime.Device, slots []uint32) error {
 		for _, o := range outs {
 			o.Release()
 		}
-		if l != nil {
-			d.Enqueue(l)
-		}
-		return err
+		return l
 	})
 }
