@@ -239,7 +239,8 @@ TABLE: tuple[Seam, ...] = (
         (Target("torch._C._acc.DeviceGuard"),),
         reason="torch's guard for Python devices asks Python for the device type, with the GIL, several times for an "
         "op that needs a gradient; five slots of its vtable are replaced (gocore/pyfast/guard.c)",
-        loss="time only",
+        loss="time only: an op that needs a gradient takes 4.6 us instead of 3.7, three and their backward pass 76 "
+        "instead of 67",
         replace="native:device_guard",
         by_hand=True,
         since=(2, 15),
