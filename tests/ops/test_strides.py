@@ -154,3 +154,26 @@ def test_writes_to_a_result_in_another_order() -> None:
         torch.testing.assert_close(g.cpu(), w)
     got[0].mul_(2)  # after the sync, of a stored value
     assert got[2].sum().item() == 2 * written("cpu")[2].sum().item()
+
+
+@pytest.mark.parametrize(
+    "wrong", [-1, 4, 77, torch.channels_last, torch.channels_last_3d, torch.preserve_format], ids=str
+)
+@pytest.mark.parametrize("name", ["clone", "to", "contiguous", "empty", "zeros_like", "is_contiguous", "resize_"])
+def test_wrong_memory_formats(name: str, wrong: object) -> None:
+    """The error is of torch's class, also for numbers that are no format."""
+    classes = []
+    for device in ("cpu", "xla"):
+        x = torch.ones(2, 3, device=device)
+        call = {
+            "empty": lambda: torch.empty(2, 3, device=x.device, memory_format=wrong),  # noqa: B023
+            "to": lambda: x.to(torch.float64, memory_format=wrong),  # noqa: B023
+            "resize_": lambda: x.resize_(3, 2, memory_format=wrong),  # noqa: B023
+            "zeros_like": lambda: torch.zeros_like(x, memory_format=wrong),  # noqa: B023
+        }.get(name, lambda: getattr(x, name)(memory_format=wrong))  # noqa: B023
+        try:
+            call()
+            classes.append("")
+        except Exception as e:
+            classes.append(type(e).__name__)
+    assert classes[0] == classes[1]
