@@ -39,7 +39,7 @@ var Table = []Var{
 	{"XLA_DISABLE_FUNCTIONALIZATION", Bool, "0", "accepted for torch_xla programs; aliases are exact either way, so it changes nothing"},
 	{"XLA_ENABLE_PARAM_ALIASING", Bool, "1", "let a step write its results into the buffers that they replace (donation)"},
 	{"XLA_COMPILATION_CACHE_SIZE", Int, "1024", "how many compiled programs are kept in memory"},
-	{"TORCH_GO_XLA_COMPILATION_CACHE_MB", Int, "2048", "megabytes of compiled programs kept in memory; the least recently used leaves first"},
+	{"TORCH_GO_XLA_COMPILATION_CACHE_MB", Int, "-1", "megabytes that compiled programs may take in memory; the least recently used leaves first; -1: an eighth of the device's memory"},
 	{"XLA_PERSISTENT_CACHE_PATH", Text, "", "directory of compiled programs shared by processes; empty: none"},
 	{"XLA_PERSISTENT_CACHE_READ_ONLY", Bool, "0", "read the persistent cache, do not write it"},
 	{"TORCH_GO_XLA_PERSISTENT_CACHE_MB", Int, "8192", "megabytes that the persistent cache may take; the least recently used leaves first"},
@@ -80,7 +80,7 @@ func Set(name, text string) error {
 			return fmt.Errorf("%s=%q: want 0 or 1", name, text)
 		}
 	case Int:
-		if n, err := strconv.ParseInt(text, 10, 64); err != nil || n < 0 {
+		if n, err := strconv.ParseInt(text, 10, 64); err != nil || n < 0 && text != v.Default {
 			return fmt.Errorf("%s=%q: want a whole number, 0 or more", name, text)
 		}
 	}

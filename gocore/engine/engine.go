@@ -142,7 +142,7 @@ func (e *Engine) use(client *runtime.Client) {
 	if client.Job != nil {
 		e.ctx.Replicas = client.Job.Count
 	}
-	e.cache = newCache()
+	e.cache = newCache(client.Devices[0])
 	e.ctx.Functions = make(map[string]*stablehlo.Function)
 	if e.ctx.DefaultFloat == dtype.Invalid {
 		e.ctx.DefaultFloat = dtype.F32

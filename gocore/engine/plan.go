@@ -66,9 +66,22 @@ var (
 	marks          = metrics.C("MarkStep")
 )
 
-func newCache() *cache.Cache[programKey, *program] {
-	return cache.New[programKey](int(config.Number("XLA_COMPILATION_CACHE_SIZE")), config.Number("TORCH_GO_XLA_COMPILATION_CACHE_MB")<<20,
-		func(p *program) { p.release() })
+// Compiled programs may take this part of the device's memory, or so many bytes where that is not known.
+const (
+	programsPart  = 8
+	programsBytes = 2 << 30
+)
+
+// newCache makes the cache of the compiled programs of devices like this one.
+func newCache(d *runtime.Device) *cache.Cache[programKey, *program] {
+	room := config.Number("TORCH_GO_XLA_COMPILATION_CACHE_MB") << 20
+	if room < 0 {
+		room = programsBytes
+		if memory, err := d.MemoryStats(); err == nil && memory.BytesLimit > 0 {
+			room = memory.BytesLimit / programsPart
+		}
+	}
+	return cache.New[programKey](int(config.Number("XLA_COMPILATION_CACHE_SIZE")), room, func(p *program) { p.release() })
 }
 
 // Precision sets the operand precision of the matrix products and convolutions of programs that are lowered from

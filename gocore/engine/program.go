@@ -138,12 +138,20 @@ func (p *program) forget() {
 	}
 }
 
-// weigh tells the cache what the program takes: its code, if the plugin knows, and its text.
+// What XLA keeps of a compiled program in the process's memory beside its code: the HLO, the buffer assignment, object
+// files and thunks, and what the heap loses between them. Plugins do not say, and XLA:CPU does not know its code's size.
+// It was measured: 12 to 18 MB for steps of transformers of 0.16 to 0.24 MB of text.
+const (
+	keptOfAny  = 1 << 19
+	keptOfByte = 70 // of the program's text
+)
+
+// weigh tells the cache what the program takes.
 func (p *program) weigh() {
 	if p.cache == nil {
 		return
 	}
-	p.cache.Weigh(p.key, p.exe.CodeBytes()+int64(len(p.module)))
+	p.cache.Weigh(p.key, p.exe.CodeBytes()+keptOfAny+keptOfByte*int64(len(p.module)))
 }
 
 // Bisect implements runtime.Program.

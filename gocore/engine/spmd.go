@@ -48,7 +48,7 @@ func (pt *partitioner) UseSPMD() error {
 	pt.devices.Store(&[]*runtime.Device{all})
 	pt.generators.merge()
 	pt.ctx.Partitions = all.Partitions()
-	pt.cache = newCache() // its programs are for single devices
+	pt.cache = newCache(all) // its programs are for single devices
 	return nil
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 
 import torch_go_xla
@@ -40,6 +41,22 @@ def test_both_caches_are_bounded_in_bytes(ok, tmp_path: Path) -> None:
             == left
         )
         assert len(list(folder.iterdir())) == left
+
+
+def test_programs_take_a_part_of_the_devices_memory(ok) -> None:
+    kept = {
+        megabytes: int(
+            ok("cache/both_caches_are_bounded_in_bytes.py", PJRT_XLA_CPU_MEMORY_LIMIT_BYTES=str(megabytes << 20))
+        )
+        for megabytes in (4, 128)
+    }
+    assert kept == {4: 1, 128: 4}
+
+
+@pytest.mark.slow
+def test_programs_stay_within_their_bound_in_the_heap(ok) -> None:
+    grown = float(ok("cache/programs_stay_within_their_bound.py", TORCH_GO_XLA_COMPILATION_CACHE_MB="4"))
+    assert grown < 8, f"the heap has grown by {grown} MB"
 
 
 def test_a_directory_that_others_can_write_to_is_not_used(python, tmp_path: Path) -> None:
