@@ -223,7 +223,7 @@ PJRT_Error* ExecuteOnAll(LoadedExecutable* loaded,
         inputs[d], loaded->addressable_devices[d]->xla,
         options.non_donatable_input_indices));
   }
-  const RunPlace::Clock::time_point start = RunPlace::Clock::now();
+  const RunPlace::Start start;
   std::optional<std::vector<xla::Future<>>> futures;
   if (args->device_complete_events != nullptr) futures.emplace();
   XLACPU_ASSIGN(std::vector<Outputs> outputs,

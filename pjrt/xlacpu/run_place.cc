@@ -1,5 +1,7 @@
 #include "run_place.h"
 
+#include <time.h>
+
 namespace xlacpu {
 
 using Mode = xla::ExecuteOptions::ExecutionMode;
@@ -15,23 +17,32 @@ Mode RunPlace::mode() const {
   }
 }
 
-void RunPlace::Learn(Clock::time_point start, xla::Future<>& done) {
+std::chrono::nanoseconds RunPlace::Worked() {
+  timespec t = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
+}
+
+void RunPlace::Learn(const Start& start, xla::Future<>& done) {
   if (done.IsReady()) {
-    Count(Clock::now() - start <= kShort);
+    Count(Worked() - start.worked <= kShort &&
+          Clock::now() - start.time <= kHeldUp,
+          kRepeated);
   } else if (kind_.load(std::memory_order_relaxed) == Kind::kUnknown) {
-    done.OnReady([self = shared_from_this(), start](const absl::Status&) {
-      self->Count(Clock::now() - start <= kPromising);
+    done.OnReady([self = shared_from_this(),
+                  begun = start.time](const absl::Status&) {
+      self->Count(Clock::now() - begun <= kPromising, kRepeatedElsewhere);
     });
   }
 }
 
-void RunPlace::Count(bool is_short) {
+void RunPlace::Count(bool is_short, int repeated) {
   if (kind_.load(std::memory_order_relaxed) == Kind::kLong) return;
   if (is_short) {
     long_runs_.store(0, std::memory_order_relaxed);
     kind_.store(Kind::kShort, std::memory_order_relaxed);
   } else if (long_runs_.fetch_add(1, std::memory_order_relaxed) + 1 >=
-             kRepeated) {
+             repeated) {
     kind_.store(Kind::kLong, std::memory_order_relaxed);
   }
 }
