@@ -38,7 +38,7 @@ DEPENDS := pyproject.toml setup.py pjrt/xlacpu/pyproject.toml
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all check conformance models docs build install wheels try-wheels release lint clients plugins race seams asan cgocheck golden fuzz crash metamorphic threads torture bench bench-quick op-speed bench-save soak clean distclean upstream-aliases upstream-spmd upstream-jobs upstream-examples dtensor-ops
+.PHONY: help demo test test-all check conformance models docs build install wheels try-wheels release lint clients plugins aot race seams asan cgocheck golden fuzz crash metamorphic threads torture bench bench-quick op-speed bench-save soak clean distclean upstream-aliases upstream-spmd upstream-jobs upstream-examples dtensor-ops
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -106,6 +106,11 @@ plugins: $(VENV)/.installed-test build $(PLUGINS)/.installed ## our client on th
 	 TPU_SKIP_MDS_QUERY=1 TGX_VENDOR_PLUGINS="$$vendor/jax_plugins/xla_cuda13/xla_cuda_plugin.so:$$vendor/libtpu/libtpu.so" \
 	   $(GO) test -count=1 -v -run TestVendorPlugins ./pjrt && \
 	 TGX_VENDOR_PACKAGES="$$vendor" $(PY) -m pytest -s tests/test_plugins_of_vendors.py
+
+aot: $(VENV)/.installed-test build $(PLUGINS)/.installed ## programs compiled for an H100 and a TPU v5e that are absent; writes docs/accelerators.md
+	@vendor="$$($(PLUGINS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" && \
+	 TGX_VENDOR_PACKAGES="$$vendor" $(PY) -m pytest -s tests/accelerators && \
+	 TGX_VENDOR_PACKAGES="$$vendor" $(PY) -m tests.accelerators --write
 
 race: $(VENV)/.tools ## the Go tests under the race detector, with the invariants checked
 	$(GO) test -race -tags invariants $(RACE_PACKAGES)

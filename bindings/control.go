@@ -7,7 +7,7 @@ import (
 )
 
 // OpenDevice opens the device. settings is JSON: {"library": path, "preload": [paths], "options": {create
-// options of the plugin}, "torch": path of its library, "environment": {variables of the config table}}.
+// options of the plugin}, "flags": {options of XLA}, "torch": path of its library, "environment": {variables of the config table}}.
 func OpenDevice(settings string) error {
 	s, err := readSettings(settings)
 	if err == nil {

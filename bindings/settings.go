@@ -15,6 +15,7 @@ func readSettings(text string) (s engine.Settings, err error) {
 		Library     string            `json:"library"`
 		Preload     []string          `json:"preload"`
 		Options     map[string]any    `json:"options"`
+		Flags       map[string]any    `json:"flags"`
 		Torch       string            `json:"torch"`
 		Environment map[string]string `json:"environment"`
 	}
@@ -35,7 +36,10 @@ func readSettings(text string) (s engine.Settings, err error) {
 		}
 		in.Options[name] = value
 	}
-	return engine.Settings{Library: in.Library, Preload: in.Preload, Options: in.Options, Torch: in.Torch}, nil
+	if err := flags(in.Flags); err != nil {
+		return s, err
+	}
+	return engine.Settings{Library: in.Library, Preload: in.Preload, Options: in.Options, Flags: in.Flags, Torch: in.Torch}, nil
 }
 
 // option is a create option, as JSON has it, in the type that a plugin's client takes.
@@ -63,4 +67,35 @@ func option(v any) (any, bool) {
 		return list, true
 	}
 	return nil, false
+}
+
+// readFlags reads options of XLA by name.
+func readFlags(text string) (in map[string]any, err error) {
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&in); err != nil {
+		return nil, errs.Wrap(errs.Value, err, "compiler options: %v", err)
+	}
+	return in, flags(in)
+}
+
+// flags gives options of XLA, as JSON has them, the types that a compiler takes.
+func flags(in map[string]any) error {
+	for name, v := range in {
+		switch v := v.(type) {
+		case string, bool:
+			continue
+		case json.Number:
+			if i, err := v.Int64(); err == nil {
+				in[name] = i
+				continue
+			}
+			if f, err := v.Float64(); err == nil {
+				in[name] = f
+				continue
+			}
+		}
+		return errs.New(errs.Type, "compiler option %s must be a string, bool, int of 64 bits or float", name)
+	}
+	return nil
 }

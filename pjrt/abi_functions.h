@@ -87,14 +87,14 @@
   X(CopyToDeviceStream_TotalBytes, unused, struct_size)                    \
   X(CopyToDeviceStream_GranuleSize, unused, struct_size)                   \
   X(CopyToDeviceStream_CurrentBytes, unused, struct_size)                  \
-  X(TopologyDescription_Create, unused, struct_size)                       \
-  X(TopologyDescription_Destroy, unused, struct_size)                      \
+  X(TopologyDescription_Create, own, struct_size)                          \
+  X(TopologyDescription_Destroy, pj_object, topology)                      \
   X(TopologyDescription_PlatformName, pj_list, platform_name)              \
   X(TopologyDescription_PlatformVersion, pj_list, platform_version)        \
   X(TopologyDescription_GetDeviceDescriptions, pj_list, descriptions)      \
   X(TopologyDescription_Serialize, pj_bytes, serialized_bytes)             \
   X(TopologyDescription_Attributes, pj_list, attributes)                   \
-  X(Compile, unused, struct_size)                                          \
+  X(Compile, own, struct_size)                                             \
   X(Executable_OutputElementTypes, pj_list, output_types)                  \
   X(Executable_OutputDimensions, pj_two_lists, dims)                       \
   X(Buffer_CopyToMemory, pj_pair, dst_buffer)                              \
@@ -119,7 +119,7 @@
   X(Client_DmaUnmap, unused, struct_size)                                  \
   X(Client_CreateUninitializedBuffer, own, struct_size)                    \
   X(Client_UpdateGlobalProcessInfo, unused, struct_size)                   \
-  X(TopologyDescription_Deserialize, unused, struct_size)                  \
+  X(TopologyDescription_Deserialize, own, struct_size)                     \
   X(Client_CreateAliasBuffer, unused, struct_size)                         \
   X(Client_FulfillAliasBuffer, unused, struct_size)                        \
   X(LoadedExecutable_GetDeviceAssignment, pj_bytes, serialized_bytes)      \

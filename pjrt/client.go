@@ -186,13 +186,9 @@ func (c *Client) DefaultDeviceAssignment(replicas, partitions int) ([]int, error
 // HloModuleProto. It may take long, and does not return early.
 func (c *Client) Compile(module []byte, format string, opts CompileOptions) (*Executable, error) {
 	const fn = C.pj_fn_Client_Compile
-	if len(module) == 0 {
-		return nil, invalid(fn, "the module is empty")
-	}
-	if format == "" {
-		return nil, invalid(fn, "the module's format is not given")
-	}
-	encoded, err := opts.marshal(fn)
+	var pins runtime.Pinner
+	defer pins.Unpin()
+	program, encoded, err := c.plugin.program(fn, &pins, module, format, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -200,13 +196,6 @@ func (c *Client) Compile(module []byte, format string, opts CompileOptions) (*Ex
 		return nil, err
 	}
 	defer c.leave(1)
-	var pins runtime.Pinner
-	defer pins.Unpin()
-	program := sized(c.plugin, C.PJRT_Program{
-		code: pinnedBytes(&pins, module), code_size: C.size_t(len(module)),
-		format: pinnedBytes(&pins, []byte(format)), format_size: C.size_t(len(format)),
-	})
-	pins.Pin(program)
 	block := C.PJRT_Client_Compile_Args{
 		client: opaque[*C.PJRT_Client](c.handle), program: &program.block,
 		compile_options:      pinnedBytes(&pins, encoded),
@@ -216,6 +205,26 @@ func (c *Client) Compile(module []byte, format string, opts CompileOptions) (*Ex
 		return nil, err
 	}
 	return c.newExecutable(uintptr(unsafe.Pointer(block.executable)))
+}
+
+// program is a module as the plugin takes it, pinned, with the options in their encoded form.
+func (p *Plugin) program(fn fnID, pins *runtime.Pinner, module []byte, format string, opts CompileOptions) (*roomy[C.PJRT_Program], []byte, error) {
+	if len(module) == 0 {
+		return nil, nil, invalid(fn, "the module is empty")
+	}
+	if format == "" {
+		return nil, nil, invalid(fn, "the module's format is not given")
+	}
+	encoded, err := opts.marshal(fn)
+	if err != nil {
+		return nil, nil, err
+	}
+	program := sized(p, C.PJRT_Program{
+		code: pinnedBytes(pins, module), code_size: C.size_t(len(module)),
+		format: pinnedBytes(pins, []byte(format)), format_size: C.size_t(len(format)),
+	})
+	pins.Pin(program)
+	return program, encoded, nil
 }
 
 // DeserializeAndLoad makes an executable of what Executable.Serialize gave, on a

@@ -15,10 +15,6 @@ import (
 // keys are prefixes of names.
 var reasons = map[string]string{
 	"CopyToDeviceStream_":                      "part of send and receive callbacks, which StableHLO programs of this project do not use",
-	"TopologyDescription_Create":               "compiling for absent devices is not supported",
-	"TopologyDescription_Destroy":              "the client owns the only topology",
-	"TopologyDescription_Deserialize":          "compiling for absent devices is not supported",
-	"Compile":                                  "compiling for absent devices is not supported; a client compiles",
 	"ExecuteContext_":                          "user data for FFI handlers, of which the project's own need none",
 	"AsyncHostToDeviceTransferManager_":        "uploads in pieces; FromHost uploads an array at once and does not wait",
 	"Client_CreateBuffersForAsyncHostToDevice": "uploads in pieces; FromHost uploads an array at once and does not wait",

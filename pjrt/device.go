@@ -213,13 +213,16 @@ func (d *Device) text(fn fnID) string {
 // Attributes are the plugin's statements about the device. Values are string,
 // bool, int64, []int64 or float32.
 func (d *Device) Attributes() (map[string]any, error) {
-	const fn = C.pj_fn_DeviceDescription_Attributes
-	if err := d.client.enter(fn); err != nil {
+	if err := d.client.enter(C.pj_fn_DeviceDescription_Attributes); err != nil {
 		return nil, err
 	}
 	defer d.client.leave(1)
-	block := C.pj_counted{object: C.uintptr_t(d.description)}
-	if err := call(d.client.plugin, fn, &block); err != nil {
+	return d.client.plugin.deviceAttributes(d.description)
+}
+
+func (p *Plugin) deviceAttributes(description uintptr) (map[string]any, error) {
+	block := C.pj_counted{object: C.uintptr_t(description)}
+	if err := call(p, C.pj_fn_DeviceDescription_Attributes, &block); err != nil {
 		return nil, err
 	}
 	return namedValues(unsafe.Pointer(block.items), block.count), nil

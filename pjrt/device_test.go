@@ -87,8 +87,8 @@ func TestTopology(t *testing.T) {
 	if s, err := top.PlatformVersion(); err != nil || s != "null 1" {
 		t.Errorf("version %q, %v", s, err)
 	}
-	if n, err := top.NumDevices(); err != nil || n != 3 {
-		t.Errorf("%d devices, %v", n, err)
+	if all, err := top.Devices(); err != nil || len(all) != 3 || all[1].ID != f.Devices()[1].ID() || all[1].Kind != f.Devices()[1].Kind() {
+		t.Errorf("devices %+v, %v", all, err)
 	}
 	if b, err := top.Serialize(); err != nil || string(b) != "null*3" {
 		t.Errorf("%q, %v", b, err)

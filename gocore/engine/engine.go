@@ -45,6 +45,8 @@ type Engine struct {
 	*replays
 	*functions
 	*inspector
+	*lowerings
+	compilers
 	jobs
 	where locations // has a lock of its own
 }
@@ -64,6 +66,7 @@ func New() *Engine {
 	e.replays = &replays{planner: e.planner, generators: e.generators}
 	e.functions = &functions{planner: e.planner, defined: make(map[string]*Defined), texts: make(map[string]string)}
 	e.inspector = &inspector{e.planner}
+	e.lowerings = &lowerings{e.planner, e.generators, e.replays}
 	return e
 }
 
@@ -81,6 +84,7 @@ type Settings struct {
 	Library string         // absolute path of the plugin
 	Preload []string       // libraries that the plugin needs loaded before it
 	Options map[string]any // create options of the plugin's client
+	Flags   map[string]any // options of XLA that every program is compiled with
 	Torch   string         // absolute path of the libtorch_cpu that the process has loaded; empty: none
 }
 
@@ -108,6 +112,7 @@ func (e *Engine) Open(s Settings) error {
 	if err != nil {
 		return errs.Wrap(errs.KindOf(err), err, "%s opens no device: %v", s.Library, err)
 	}
+	client.Flags = s.Flags
 	if dir := config.String("XLA_PERSISTENT_CACHE_PATH"); dir != "" {
 		stamp := client.PJRT.PlatformName() + "\n" + client.PJRT.PlatformVersion() + "\n" + config.String("XLA_FLAGS")
 		room := config.Number("TORCH_GO_XLA_PERSISTENT_CACHE_MB") << 20

@@ -115,6 +115,44 @@ func TestCollectives(t *testing.T) {
 	}
 }
 
+func TestProgram(t *testing.T) {
+	f32 := message(shapeType, 11, shapeDims, []int64{8, 4}, shapeLayout, message(layoutOrder, []int64{1, 0}))
+	host := message(shapeType, 11, shapeDims, []int64{4}, shapeLayout, message(layoutOrder, []int64{0}, layoutMemory, hostMemory))
+	module := message(moduleName, "step", moduleEntry, 2,
+		moduleComputations, message(computationName, "fused", computationID, 1, computationRoot, 1, computationInstructions,
+			message(instructionName, "p", instructionOpcode, "parameter", instructionShape, f32, instructionID, 1)),
+		moduleComputations, message(computationName, "main", computationID, 2, computationRoot, 13,
+			computationInstructions, message(instructionName, "a", instructionOpcode, "parameter", instructionShape, f32, instructionID, 10, instructionParameter, 1),
+			computationInstructions, message(instructionName, "f", instructionOpcode, "fusion", instructionShape, f32, instructionID, 11,
+				instructionOperands, []int64{10}, instructionCalls, []int64{1}, instructionFusion, "kLoop"),
+			computationInstructions, message(instructionName, "c", instructionOpcode, "custom-call", instructionShape,
+				message(shapeType, 13, shapeTuple, f32, shapeTuple, host), instructionID, 12, instructionOperands, []int64{11}, instructionTarget, "__cublas$gemm"),
+			computationInstructions, message(instructionName, "g", instructionOpcode, "get-tuple-element", instructionShape, f32, instructionID, 13, instructionOperands, []int64{12})),
+		moduleAliases, message(aliasEntries, message(aliasResultIndex, []int64{2}, aliasParameter, 1, aliasKind, 2)))
+	got := Read(module)
+	want := &Program{Name: "step", Ops: map[string]int{"parameter": 2, "fusion": 1, "custom-call": 1, "get-tuple-element": 1},
+		CustomCalls: map[string]int{"__cublas$gemm": 1}, Collectives: []Collective{}, Aliases: []Alias{{[]int64{2}, 1, true}}, HostTransfers: []string{"c"}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v\nwant %+v", got, want)
+	}
+	const text = `HloModule step
+
+%fused {
+  ROOT %p = f32[8,4]{1,0} parameter(0)
+}
+
+ENTRY %main {
+  %a = f32[8,4]{1,0} parameter(1)
+  %f = f32[8,4]{1,0} fusion(%a), kind=kLoop, calls={%fused}
+  %c = (f32[8,4]{1,0}, f32[4]{0:S(5)}) custom-call(%f), custom_call_target="__cublas$gemm"
+  ROOT %g = f32[8,4]{1,0} get-tuple-element(%c), index=0
+}
+`
+	if got := Text(module); got != text {
+		t.Errorf("%s", got)
+	}
+}
+
 // FuzzModule reads any bytes without harm.
 func FuzzModule(f *testing.F) {
 	f.Add(message(moduleSharding, message(shardingType, typeOther, shardingTiles, []int64{4, 1}, shardingIota, []int64{4}, shardingTranspose, []int64{0})))
@@ -123,6 +161,8 @@ func FuzzModule(f *testing.F) {
 		_, _ = Results(m)
 		Collectives(m)
 		_, _ = Module(m, "hlo_with_config")
+		Read(m)
+		Text(m)
 	})
 }
 

@@ -2,7 +2,7 @@
 #ifndef TGX_VOCABULARY_H
 #define TGX_VOCABULARY_H
 
-#define TGX_VOCABULARY "b8acfaf432c0bc8e"
+#define TGX_VOCABULARY "7e9047fdf44cecf0"
 
 /* Kind says what an encoded argument is. */
 enum {

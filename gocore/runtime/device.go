@@ -65,6 +65,8 @@ type Client struct {
 	// the devices are used.
 	Recorder func(Origin) string
 	Job      *Job // nil: this process is alone
+	// Flags are options of XLA that every program is compiled with. They are set before the devices are used.
+	Flags map[string]any
 }
 
 // Open creates a client of a plugin. opts are the plugin's create options; job is the processes that run

@@ -47,7 +47,7 @@ type Division struct {
 
 // Compile compiles StableHLO text for a device. args is the number of its parameters. It may take long.
 func (d *Device) Compile(module []byte, args int, by Division) (*Executable, error) {
-	opts := pjrt.CompileOptions{DeviceAssignment: d.ids}
+	opts := pjrt.CompileOptions{DeviceAssignment: d.ids, EnvOptionOverrides: d.home.Flags}
 	switch {
 	case len(d.ids) > 1:
 		opts.NumPartitions, opts.UseSPMD, opts.PropagateToOutputs, opts.UseShardy = len(d.ids), true, by.Open, by.Shardy
@@ -134,13 +134,7 @@ func (x *Executable) Results() ([]*sharding.Sharding, error) {
 }
 
 // Module is the program as the compiler left it, a serialized HloModuleProto.
-func (x *Executable) Module() ([]byte, error) {
-	code, format, err := x.exe.OptimizedProgram()
-	if err != nil {
-		return nil, translate(err)
-	}
-	return hlo.Module(code, format)
-}
+func (x *Executable) Module() ([]byte, error) { return Optimized(&x.exe.Compiled) }
 
 // PJRT is the executable as the plugin has it.
 func (x *Executable) PJRT() *pjrt.Executable { return x.exe }

@@ -3,4 +3,4 @@
 package wire
 
 // Hash names the state of the vocabulary.
-const Hash = "b8acfaf432c0bc8e"
+const Hash = "7e9047fdf44cecf0"

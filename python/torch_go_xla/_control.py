@@ -38,6 +38,22 @@ class Control:
         """Call a function of the library; for a subclass to translate errors."""
         return function(*args)
 
+    def ahead_cost(self, program: int) -> dict[str, Any]:
+        """Return the compiler's estimate of one run of a program."""
+        return dict(json.loads(self.call(self._go.bindings_AheadCost, program)))
+
+    def ahead_memory(self, program: int) -> dict[str, Any]:
+        """Return what a program needs on each device, in bytes, by the names of pjrt.CompiledMemory."""
+        return dict(json.loads(self.call(self._go.bindings_AheadMemory, program)))
+
+    def ahead_program(self, program: int) -> dict[str, Any]:
+        """Return what an optimized program holds; see hlo.Program."""
+        return dict(json.loads(self.call(self._go.bindings_AheadProgram, program)))
+
+    def ahead_text(self, program: int) -> str:
+        """Return an optimized program as text."""
+        return str(self.call(self._go.bindings_AheadText, program))
+
     def annotate(self, handle: int, scalar_type: int, dims: Sequence[int], sharding: str) -> None:
         """Give the value of a storage, a dense array, a sharding; "" takes it away."""
         dims_ = _words(dims)
@@ -72,6 +88,10 @@ class Control:
         """Return the C memory that the client of the plugin holds: purpose to [bytes, blocks]."""
         return dict(json.loads(self.call(self._go.bindings_ClientMemory)))
 
+    def close_topology(self, topology: int) -> None:
+        """Forget a topology."""
+        self.call(self._go.bindings_CloseTopology, topology)
+
     def collectives(self) -> list[Any]:
         """Return, for each program that has run since watch, its collectives: kind, shapes, bytes, groups."""
         return list(json.loads(self.call(self._go.bindings_Collectives)) or ())
@@ -81,6 +101,18 @@ class Control:
         nodes, parameters, results, nearest, equal, was, now, where, reason, tier.
         """
         return list(json.loads(self.call(self._go.bindings_Compilations)) or ())
+
+    def compile_ahead(self, topology: int, lowered: str, flags: str) -> int:
+        """Start to compile a program of lower for a topology and return its number.
+
+        flags is an object of options of XLA by name.
+        """
+        return int(self.call(self._go.bindings_CompileAhead, topology, lowered, flags))
+
+    def compiled_ahead(self, program: int) -> None:
+        """Wait until a program of compile_ahead is compiled; its error says why it cannot be."""
+        while not self.call(self._go.bindings_CompiledAhead, program, SLICE):
+            pass
 
     def config_table(self) -> list[Any]:
         """Return [name, type, default, meaning] of the variables of the environment that the core honours."""
@@ -128,6 +160,10 @@ class Control:
     def donation(self, handle: int) -> bool:
         """Tell whether the buffer of a storage was given away."""
         return bool(self.call(self._go.bindings_Donation, handle))
+
+    def drop_ahead(self, program: int) -> None:
+        """Forget a program of compile_ahead."""
+        self.call(self._go.bindings_DropAhead, program)
 
     def drop_generator(self, generator: int) -> None:
         """Forget a generator that new_generator made."""
@@ -221,6 +257,11 @@ class Control:
         """Return the number of storages in use."""
         return int(self.call(self._go.bindings_LiveStorages))
 
+    def load_lowered(self, device: int, lowered: str, path: str) -> int:
+        """Load a program of lower that store_ahead has written for this device, and return its number for replay."""
+        self.open()
+        return int(self.call(self._go.bindings_LoadLowered, device, lowered, path))
+
     def load_program(self, device: int, module: str, signature: str) -> int:
         """Start to compile a StableHLO module for replay and return its number; see engine.Engine.LoadProgram."""
         return int(self.call(self._go.bindings_LoadProgram, device, module, signature))
@@ -229,6 +270,16 @@ class Control:
         """Wait until a program of load_program is compiled; its error says why it cannot be."""
         while not self.call(self._go.bindings_Loaded, id, SLICE):
             pass
+
+    def lower(self, device: int, arguments: Sequence[int], results: Sequence[int]) -> dict[str, Any]:
+        """Return what is recorded as a program for any backend, with what load_lowered needs; see engine.Lowered.
+
+        Some storages are its arguments, others its results.
+        """
+        self.open()
+        arguments_ = _words(arguments)
+        results_ = _words(results)
+        return dict(json.loads(self.call(self._go.bindings_Lower, device, *_at(arguments_), *_at(results_))))
 
     def memory_info(self, device: int) -> dict[str, Any]:
         """Return the figures of a device's allocator, in bytes."""
@@ -261,10 +312,18 @@ class Control:
     def open_device(self, settings: str) -> None:
         """Open the device.
 
-        settings is JSON: {"library": path, "preload": [paths], "options": {create options of the plugin}, "torch": path
-        of its library, "environment": {variables of the config table}}.
+        settings is JSON: {"library": path, "preload": [paths], "options": {create options of the plugin}, "flags":
+        {options of XLA}, "torch": path of its library, "environment": {variables of the config table}}.
         """
         self.call(self._go.bindings_OpenDevice, settings)
+
+    def open_topology(self, name: str, settings: str) -> dict[str, Any]:
+        """Describe devices that need not be there: id, platform, version, attributes, devices (id, process, kind, text,
+        attributes).
+
+        settings is that of open_device, its options those of the plugin for topologies.
+        """
+        return dict(json.loads(self.call(self._go.bindings_OpenTopology, name, settings)))
 
     def partitions(self) -> int:
         """Return the number of devices that SPMD spreads programs over, 0 without SPMD."""
@@ -408,6 +467,10 @@ class Control:
     def stop_profile(self) -> str:
         """End the recording and return it in the Trace Event Format, "" if none runs."""
         return str(self.call(self._go.bindings_StopProfile))
+
+    def store_ahead(self, program: int, path: str) -> None:
+        """Write a compiled program to a file."""
+        self.call(self._go.bindings_StoreAhead, program, path)
 
     def submitted(self, device: int) -> int:
         """I the number of programs that a device was ever given."""

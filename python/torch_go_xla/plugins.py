@@ -25,6 +25,7 @@ __all__ = [
     "find_plugin",
     "is_on",
     "known",
+    "named",
     "register_plugin",
 ]
 
@@ -88,6 +89,19 @@ class DevicePlugin:
         """Return variables that are set, unless they are, before the library is loaded."""
         return {}
 
+    def compile_options(self) -> Mapping[str, str | bool | int | float]:
+        """Return options of XLA, by name, that every program is compiled with."""
+        return {}
+
+    def topology_options(self, name: str, devices: int | None) -> tuple[str, Mapping[str, OptionValue]]:
+        """Return the plugin's name of a topology of `torch_go_xla.aot.topology`, and the options that go with it.
+
+        ``devices`` is how many are asked for, None if that is not said.
+        """
+        if devices is not None:
+            raise ValueError(f"the name of the topology, {name!r}, says how many devices it has")
+        return name, {}
+
 
 class CpuPlugin(DevicePlugin):
     """XLA:CPU, by the plugin of the package pjrt-xla-cpu, or the one that a build of the source tree has made."""
@@ -122,6 +136,24 @@ class CpuPlugin(DevicePlugin):
     def environment(self) -> Mapping[str, str]:
         return {"TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "2"}
 
+    def topology_options(self, name: str, devices: int | None) -> tuple[str, Mapping[str, OptionValue]]:
+        if name:
+            raise ValueError(f"the CPU plugin has no topologies by name, such as {name!r}; devices says how many")
+        return "", {"cpu_device_count": 1 if devices is None else devices}
+
+
+# What the CUDA plugin and NVIDIA's libraries load at run time.
+_CUDA_LIBRARIES = (
+    *("libcudart.so.13", "libnvJitLink.so.13", "libnvrtc.so.13", "libcublasLt.so.13", "libcublas.so.13"),
+    *("libcusparse.so.12", "libcusolver.so.12", "libcufft.so.12", "libcupti.so.13", "libnccl.so.2", "libcudnn.so.9"),
+)
+
+
+def _nvidia(path: str) -> list[Path]:
+    """Return the files of a path inside NVIDIA's packages."""
+    root = _module_directory("nvidia")
+    return sorted(root.glob(f"*/{path}")) if root is not None else []
+
 
 class CudaPlugin(DevicePlugin):
     """NVIDIA GPUs, by the plugin that JAX's CUDA packages ship."""
@@ -132,6 +164,27 @@ class CudaPlugin(DevicePlugin):
             if path is not None and (path / "xla_cuda_plugin.so").exists():
                 return str(path / "xla_cuda_plugin.so")
         raise RuntimeError("PJRT_DEVICE=CUDA needs the CUDA plugin: pip install 'torch-go-xla[cuda]'")
+
+    def preload(self) -> list[str]:
+        # The order is that of their dependencies. The plugin looks for them by name alone.
+        return [str(path) for name in _CUDA_LIBRARIES for path in _nvidia(f"lib/{name}")[:1]]
+
+    def compile_options(self) -> Mapping[str, str | bool | int | float]:
+        # What the compiler calls: ptxas, nvlink and libdevice.
+        tools = _nvidia("bin/ptxas")
+        return {"xla_gpu_cuda_data_dir": str(tools[0].parents[1])} if tools else {}
+
+    def topology_options(self, name: str, devices: int | None) -> tuple[str, Mapping[str, OptionValue]]:
+        from . import _gpus  # this module is also read without its package
+
+        options: dict[str, OptionValue] = {"topology": f"1x1x{1 if devices is None else devices}"}
+        if name:
+            model = _gpus.MODELS.get(name.lower())
+            if model is None:
+                known = ", ".join(_gpus.MODELS)
+                raise ValueError(f"GPU {name!r}: known are {known}; the option target_config describes others")
+            options["target_config"] = model.target_config()
+        return "", options
 
     def job_options(self, job: Job) -> Mapping[str, OptionValue]:
         return {**super().job_options(job), "visible_devices": [job.local_rank]}
@@ -226,9 +279,8 @@ def known() -> list[str]:
     return sorted({*_plugins, *_entry_points(), *_jax_plugins()})
 
 
-def find_plugin(name: str) -> DevicePlugin:
-    """Return the plugin of a device name; ValueError lists the known names."""
-    key = name.upper()
+def _registered(key: str) -> DevicePlugin | None:
+    """Return the plugin of a name in capitals, None if there is none."""
     plugin = _plugins.get(key)
     if plugin is None:
         entry = _entry_points().get(key)
@@ -239,6 +291,20 @@ def find_plugin(name: str) -> DevicePlugin:
             _plugins[key] = plugin
     if plugin is None and (library := _jax_plugins().get(key)) is not None:
         plugin = _LibraryPlugin(str(library))
+    return plugin
+
+
+def named(name: str) -> DevicePlugin:
+    """Return the plugin of a device name, whatever PJRT_LIBRARY_PATH says; ValueError lists the known names."""
+    plugin = _registered(name.upper())
+    if plugin is None:
+        raise ValueError(f"platform {name!r}: no plugin of that name; known are {', '.join(known())}")
+    return plugin
+
+
+def find_plugin(name: str) -> DevicePlugin:
+    """Return the plugin of a device name; ValueError lists the known names."""
+    plugin = _registered(name.upper())
     override = os.environ.get("PJRT_LIBRARY_PATH")
     if override:
         return plugin if plugin is not None and _serves(plugin, override) else _LibraryPlugin(override)
@@ -270,5 +336,6 @@ def device_settings(known: Collection[str], job: Job | None = None) -> dict[str,
         "library": library,
         "preload": plugin.preload(),
         "options": options,
+        "flags": dict(plugin.compile_options()),
         "environment": {k: v for k, v in os.environ.items() if k in known},
     }

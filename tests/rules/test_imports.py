@@ -19,7 +19,7 @@ PACKAGE = Path(torch_go_xla.__file__).parent
 FLOORS = (
     # what programs import beside torch
     ("as_torch_xla", "distributed", "doctor", "experimental"),
-    ("amp", "core", "debug", "stablehlo", "tiers", "utils", "version"),
+    ("amp", "aot", "core", "debug", "stablehlo", "tiers", "utils", "version"),
     # the package itself, and what its import installs
     ("", "_XLAC", "_compile", "_info", "_launch", "_seams", "_step", "custom_ops"),
     ("_dynamo", "backends", "core._collectives", "debug.metrics", "debug.metrics_saver", "runtime"),
@@ -32,6 +32,7 @@ FLOORS = (
     (
         "_absent",
         "_control",
+        "_gpus",
         "_job",
         "_lazy",
         "_lifetime",

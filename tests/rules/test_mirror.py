@@ -16,7 +16,7 @@ TESTS = ROOT / "tests"
 PYTHON = ROOT / "python" / "torch_go_xla"
 HOMES = [PYTHON, ROOT / "gocore", ROOT, ROOT / "python"]
 # Folders that mirror no package: what they test is all of them.
-ALL = {"conformance", "integration", "metamorphic", "rules", "torture", "upstream", "zoo"}
+ALL = {"accelerators", "conformance", "integration", "metamorphic", "rules", "torture", "upstream", "zoo"}
 # From this number of lines on, a module needs tests of its own or a line below.
 SIZE = 100
 GENERATED = {"_control.py", "_vocabulary.py"}

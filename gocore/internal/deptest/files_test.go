@@ -23,6 +23,7 @@ var engineFiles = []string{
 	"plan.go", "collectives.go", "launch.go", "compiling.go", "flush.go", // planning, compiling, launching
 	"layout.go", "index_errors.go", "sync.go", "transfer.go", "snapshot.go", "spmd.go", // values and where they lie
 	"capture.go", "replay.go", "foreign.go", "function.go", // captured computations
+	"ahead.go", "ahead_compile.go", // programs for devices elsewhere
 	"inspect.go", "profile.go", "engine.go",
 }
 
