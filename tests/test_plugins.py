@@ -107,3 +107,30 @@ def test_a_plugin_among_those_of_jax_serves_a_device(ok, tmp_path: Path) -> None
 def test_after_libraries_that_cannot_be_loaded_another_one_serves(ok, tmp_path: Path) -> None:
     out = ok("plugins/recovery.py", PJRT_DEVICE="null", LIBRARY=str(null_device.build(tmp_path)))
     assert out.splitlines() == ["RuntimeError True", "RuntimeError True", "[2.0, 2.0]"]
+
+
+@pytest.mark.parametrize("plugin", [plugins.CudaPlugin, plugins.TpuPlugin])
+def test_a_flag_that_the_library_does_not_know(
+    plugin: type[plugins.DevicePlugin], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The vendors' libraries end the process for such a flag; the error comes before they are loaded."""
+    library = tmp_path / "plugin.so"
+    library.write_bytes(b"\0xla_dump_to\0xla_other")
+    monkeypatch.setattr(plugin, "library_path", lambda self: str(library))
+    monkeypatch.setitem(plugins._plugins, "CUDA", plugin())
+    monkeypatch.setenv("PJRT_DEVICE", "CUDA")
+    monkeypatch.delenv("PJRT_LIBRARY_PATH", raising=False)
+    for good in ("", "--xla_dump_to=/tmp --xla_other", "flags.txt"):
+        monkeypatch.setenv("XLA_FLAGS", good)
+        assert plugins.device_settings(())["library"] == str(library)
+    monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=/tmp --xla_no_such_flag=1")
+    with pytest.raises(ValueError, match='unknown flag "xla_no_such_flag"'):
+        plugins.device_settings(())
+
+
+def test_what_a_gpu_is_compiled_for() -> None:
+    name, options = plugins.CudaPlugin().topology_options("H100", 8)
+    assert name == "" and options["topology"] == "1x1x8"
+    assert "major: 9 minor: 0" in str(options["target_config"]) and "core_count: 132" in str(options["target_config"])
+    assert "target_config" not in plugins.CudaPlugin().topology_options("", None)[1]
+    assert plugins.TpuPlugin().topology_options("v5e:2x4", None) == ("v5e:2x4", {})

@@ -75,6 +75,7 @@ def topology(platform: str, name: str = "", *, devices: int | None = None, **opt
     """
     plugin = plugins.named(platform)
     library = plugin.library_path()
+    plugin.check_flags()
     for variable, value in plugin.environment().items():
         os.environ.setdefault(variable, value)
     name, defaults = plugin.topology_options(name, devices)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import mmap
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -89,6 +90,9 @@ class DevicePlugin:
         """Return variables that are set, unless they are, before the library is loaded."""
         return {}
 
+    def check_flags(self) -> None:
+        """Raise ValueError for an unknown flag in XLA_FLAGS, where the library would end the process."""
+
     def compile_options(self) -> Mapping[str, str | bool | int | float]:
         """Return options of XLA, by name, that every program is compiled with."""
         return {}
@@ -165,6 +169,9 @@ class CudaPlugin(DevicePlugin):
                 return str(path / "xla_cuda_plugin.so")
         raise RuntimeError("PJRT_DEVICE=CUDA needs the CUDA plugin: pip install 'torch-go-xla[cuda]'")
 
+    def check_flags(self) -> None:
+        _check_flags(self.library_path())
+
     def preload(self) -> list[str]:
         # The order is that of their dependencies. The plugin looks for them by name alone.
         return [str(path) for name in _CUDA_LIBRARIES for path in _nvidia(f"lib/{name}")[:1]]
@@ -202,9 +209,23 @@ class TpuPlugin(DevicePlugin):
     def library_path(self) -> str:
         return str(_package_directory("libtpu", "torch-go-xla[tpu]", "TPU") / "libtpu.so")
 
+    def check_flags(self) -> None:
+        _check_flags(self.library_path())
+
     def environment(self) -> Mapping[str, str]:
         # Without a chip libtpu would ask a metadata server for one, for minutes.
         return {} if _pci_vendor_present("0x1ae0") else {"TPU_SKIP_MDS_QUERY": "1"}
+
+
+def _check_flags(library: str) -> None:
+    """Raise ValueError for a flag in XLA_FLAGS whose name is nowhere in a library."""
+    flags = [f.lstrip("-").partition("=")[0] for f in os.environ.get("XLA_FLAGS", "").split() if f.startswith("--")]
+    if not flags:
+        return
+    with open(library, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        for flag in flags:
+            if content.find(flag.encode()) < 0:
+                raise ValueError(f'XLA_FLAGS: unknown flag "{flag}"; {library} has none of this name')
 
 
 def _pci_vendor_present(vendor: str) -> bool:
@@ -323,6 +344,7 @@ def device_settings(known: Collection[str], job: Job | None = None) -> dict[str,
     """
     plugin = find_plugin(os.environ.get("PJRT_DEVICE", "CPU"))
     library = plugin.library_path()
+    plugin.check_flags()
     if job is not None and job.world_size > 1:
         plugin.configure_multiprocess(job.local_rank, job.local_world_size)
     else:
