@@ -108,9 +108,10 @@ plugins: $(VENV)/.installed-test build $(PLUGINS)/.installed ## our client on th
 	 TGX_VENDOR_PACKAGES="$$vendor" $(PY) -m pytest -s tests/test_plugins_of_vendors.py
 
 aot: $(VENV)/.installed-test build $(PLUGINS)/.installed ## programs compiled for an H100 and a TPU v5e that are absent; writes docs/accelerators.md
-	@vendor="$$($(PLUGINS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" && \
-	 TGX_VENDOR_PACKAGES="$$vendor" $(PY) -m pytest -s tests/accelerators && \
-	 TGX_VENDOR_PACKAGES="$$vendor" $(PY) -m tests.accelerators --write
+	rm -rf build/accelerators
+	@export TGX_ACCELERATOR_ROWS=build/accelerators && \
+	 export TGX_VENDOR_PACKAGES="$$($(PLUGINS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" && \
+	 $(PY) -m tests.accelerators --write && $(PY) -m pytest tests/accelerators
 
 race: $(VENV)/.tools ## the Go tests under the race detector, with the invariants checked
 	$(GO) test -race -tags invariants $(RACE_PACKAGES)
