@@ -15,7 +15,7 @@ HEAD = """# Accelerators
 Written by `make aot`: do not edit.
 
 The vendors' plugins compile for devices that are absent, see
-[ADR 21](adr/0021-programs-are-compiled-for-absent-devices.md). So a program that compiles for an
+[ADR 22](adr/0022-programs-are-compiled-for-absent-devices.md). So a program that compiles for an
 accelerator is proven on any machine. That it runs there, computes the right values, and how fast,
 is not.
 
