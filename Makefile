@@ -38,7 +38,7 @@ DEPENDS := pyproject.toml setup.py pjrt/xlacpu/pyproject.toml
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all check conformance models docs build install wheels try-wheels release lint clients plugins aot race seams asan cgocheck golden fuzz crash metamorphic threads torture bench bench-quick op-speed bench-save soak clean distclean upstream-aliases upstream-spmd upstream-jobs upstream-examples dtensor-ops
+.PHONY: help demo test test-all tiers check conformance models docs build install wheels try-wheels release lint clients plugins aot race seams asan cgocheck golden fuzz crash metamorphic threads torture bench bench-quick op-speed bench-save soak clean distclean upstream-aliases upstream-spmd upstream-jobs upstream-examples dtensor-ops
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -55,6 +55,9 @@ test-all: $(VENV)/.installed-test build ## all tests; what `make test` draws sam
 	$(GO) vet ./...
 	$(GOTEST) ./...
 	$(PYTEST)
+
+tiers: $(VENV)/.installed-test build ## most Python tests with graphs that are compiled, run op by op, or both (docs/tiers.md)
+	for tier in compile eager auto; do XLA_TIER=$$tier $(PYTEST) --tier test || exit 1; done
 
 conformance: $(VENV)/.installed-test build ## every op description of torch, all types and uses; writes docs/ops.md
 	$(PY) -W ignore -m tests.conformance --processes 2 --write

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import processes
 import pytest
 import torch
 
 import torch_go_xla
+from torch_go_xla.tiers import set_tier
 
 Runner = Callable[..., processes.Outcome]
 
@@ -17,6 +18,17 @@ Runner = Callable[..., processes.Outcome]
 def python() -> Runner:
     """Run a program in a process of its own; see `processes.run`."""
     return processes.run
+
+
+@pytest.fixture(autouse=True)
+def _compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Compile each graph where a test is about programs, in the processes that it starts too."""
+    if request.node.get_closest_marker("compiled") is None:
+        yield
+        return
+    monkeypatch.setenv("XLA_TIER", "compile")
+    with set_tier("compile"):
+        yield
 
 
 @pytest.fixture

@@ -215,6 +215,75 @@ def test_targets_out_of_range_write_nowhere():
     assert ran.failed == 1
 
 
+def test_indices_of_a_pooling_are_those_of_the_plane():
+    """Both tiers refuse the same ones: torch's kernel leaves out -1."""
+    gradient, x = torch.ones(1, 1, 200, 200, device="xla"), torch.ones(1, 1, 400, 400, device="xla")
+    places = torch.full((1, 1, 200, 200), -1, device="xla")
+    for mode in ("eager", "compile"):
+        with set_tier(mode):
+            out = torch.ops.aten.max_pool2d_with_indices_backward(
+                gradient, x, [2, 2], [2, 2], [0, 0], [1, 1], False, places
+            )
+            with pytest.raises(RuntimeError, match="an index is out of range of the input's plane"):
+                out.cpu()
+
+
+def test_a_complex_zero_to_the_power_of_a_number():
+    z = torch.tensor([0j, 1 + 2j], dtype=torch.complex64)
+    with set_tier("eager"), Counted() as ran:
+        x = z.to("xla")
+        got = [(x**n).cpu() for n in (2, 0, 3, 0.5)]
+    assert ran.failed == ran.compiled == 0
+    for n, g in zip((2, 0, 3, 0.5), got, strict=True):
+        torch.testing.assert_close(g, z**n, equal_nan=True)
+
+
+def test_counts_sums_of_rows_and_other_types_of_the_same_bytes():
+    ids, x, at = torch.tensor([2, 0, 1, 2, 7]), floats(5, 6), torch.tensor([3, 0, 3, 4, 1])
+
+    def results(ids, x, at):
+        return (
+            torch.stack([(ids == k).sum() for k in range(4)]) if ids.device.type == "cpu" else ids.histc(4, 0, 3),
+            x.index_add(0, at, x.flip(0)),
+            x.index_add(-1, at, x[:, :5], alpha=-2.5),
+            ids[:, None].expand(5, 3).contiguous().index_add(0, at, ids[:, None].expand(5, 3), alpha=2),
+            *(
+                x[::2].t().contiguous()[:, :2].contiguous().view(d)
+                for d in (torch.int32, torch.uint8, torch.float64, torch.int16)
+            ),
+            x.view(torch.complex64).view(torch.float32),
+            x[0, 0].view(torch.int32),
+        )
+
+    with set_tier("eager"), Counted() as ran:
+        got = [t.cpu() for t in results(ids.to("xla"), x.to("xla"), at.to("xla"))]
+    assert (ran.failed, ran.compiled) == (0, 0)
+    for a, b in zip(got, results(ids, x, at), strict=True):
+        assert a.dtype == b.dtype
+        torch.testing.assert_close(a, b)
+
+
+def test_a_row_out_of_range_gives_what_the_compiled_program_gives():
+    def add():
+        return (
+            torch.zeros(3, 2, device="xla")
+            .index_add(0, torch.tensor([1, -1, 9], device="xla"), torch.ones(3, 2, device="xla"))
+            .cpu()
+        )
+
+    wanted = add()
+    with set_tier("eager"), Counted() as ran:
+        assert torch.equal(add(), wanted)
+    assert ran.failed == 1
+
+
+def test_what_is_compiled_because_of_an_op_ran_on_the_device():
+    metrics.clear_counters()
+    with set_tier("eager"):
+        torch.poisson(torch.ones(3, device="xla")).cpu()
+    assert count("NotInterpretable") and metrics.executed_fallback_ops() == []
+
+
 def test_a_buffer_is_taken_over_unless_somebody_reads_it():
     with set_tier("eager"):
         x = torch.zeros(1 << 20, device="xla")

@@ -11,11 +11,12 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
 
-// What an argument of a call is besides an int64, float64, bool, []int64, string or dtype.DType, or nil for None.
+// What an argument of a call is besides an int64, float64, bool, []int64, []float64, string or dtype.DType, or nil for None.
 type (
 	arg    int     // that of the node, by position
 	value  int64   // a value of the program
 	values []value // a list of them
+	places []int64 // a list of values + 1, of which some are not given: 0
 )
 
 // call is one being put together.
@@ -157,6 +158,14 @@ func (c *call) add(a any, kind byte, optional bool) {
 			c.word(1)
 			c.operands = append(c.operands, int64(v))
 		}
+	case places:
+		c.word(tag(wire.KTensors, len(a)))
+		for _, v := range a {
+			c.word(truth(v > 0))
+			if v > 0 {
+				c.operands = append(c.operands, v-1)
+			}
+		}
 	case bool:
 		c.word(tag(wire.KConst, 0), truth(a))
 	case int64:
@@ -166,6 +175,11 @@ func (c *call) add(a any, kind byte, optional bool) {
 	case []int64:
 		c.word(tag(wire.KInts, len(a)))
 		c.word(a...)
+	case []float64:
+		c.word(tag(wire.KFloats, len(a)))
+		for _, f := range a {
+			c.word(int64(math.Float64bits(f)))
+		}
 	case string:
 		c.text(a)
 	case dtype.DType:

@@ -37,7 +37,7 @@ func known() map[string]rule {
 		"xla::zeros":          func(w *writer) bool { return w.full(w.constant(ir.Number{Type: dtype.I64})) },
 		"xla::dynamic_slice":  dynamicSlice,
 		"xla::dynamic_update": dynamicUpdate,
-		"xla::bitcast":        nil,
+		"xla::bitcast":        bitcast,
 
 		"clone": same, "alias_copy": same, "detach_copy": same, "lift_fresh_copy": same,
 		"copy": copyTo, "zeros": zeros, "ones": ones, "zero": zeros,
@@ -68,7 +68,7 @@ func known() map[string]rule {
 
 		"nll_loss_backward": nllLossBackward, "nll_loss2d_backward": nllLossBackward, "convolution_backward": convolutionBackward,
 		"max_pool2d_with_indices_backward": poolBackward(2), "max_pool3d_with_indices_backward": poolBackward(3),
-		"native_batch_norm_backward": batchNormBackward, "nonzero_static": nonzero,
+		"native_batch_norm_backward": batchNormBackward, "nonzero_static": nonzero, "histc": histc, "index_add": indexAdd,
 
 		"_unsafe_index.Tensor": as("index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"),
 		"_unsafe_index_put":    as(indexPut), "_index_put_impl": as(indexPut),
@@ -308,7 +308,7 @@ func power(w *writer) bool {
 	if !ok || n.Type.IsComplex() || w.isNumber(w.ID(0)) {
 		return false
 	}
-	if w.g.Shape(w.ID(0)).DType.IsFloat() {
+	if d := w.g.Shape(w.ID(0)).DType; d.IsFloat() || d.IsComplex() {
 		src, ref := w.valueOf(w.ID(0)), w.numberRef(w.ID(1))
 		w.emit(opPower, list(w.result(0), src, ref))
 		return true
@@ -483,7 +483,7 @@ func poolBackward(spatial int) rule {
 			plane *= n
 		}
 		row := ops.Of(w.g.At(w.node).Op)
-		return w.inRange(7, plane, -1) && w.callAs(row.Name+row.Schema)
+		return w.inRange(7, plane, 0) && w.callAs(row.Name+row.Schema)
 	}
 }
 
@@ -557,4 +557,60 @@ func division(op string) rule {
 		}
 		return w.callAs(op)
 	}
+}
+
+// bitcast looks at the elements' bytes as another type. Torch's op scales the last dimension.
+func bitcast(w *writer) bool {
+	if w.isNumber(w.ID(0)) {
+		return false
+	}
+	s, out := w.g.Shape(w.ID(0)), w.out(0)
+	flat, back := w.temp(), out.Numel()
+	w.emit(opReshape, list(flat, w.valueOf(w.ID(0)), 1, s.Numel()))
+	whole, ok := w.callFor("clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", shape.Of(s.DType, []int64{s.Numel()}), value(flat))
+	seen, fine := w.callFor("view.dtype(Tensor self, ScalarType dtype) -> Tensor", shape.Of(out.DType, []int64{back}), whole, out.DType)
+	w.emit(opReshape, list(w.result(0), int64(seen), int64(out.Rank())), out.Dims)
+	return ok && fine
+}
+
+// histc counts integers in bins, which torch's kernel does not. Floats are compiled: the kernel for bins of equal width
+// rounds otherwise at their edges.
+func histc(w *writer) bool {
+	d := w.out(0).DType
+	lo, ok := w.g.Number(w.ID(2))
+	hi, fine := w.g.Number(w.ID(3))
+	if !d.IsInt() || !ok || !fine || lo.Float() >= hi.Float() || w.isNumber(w.ID(0)) {
+		return false
+	}
+	bins := w.Int(1)
+	counts := shape.Of(dtype.F64, []int64{bins})
+	made := w.temp()
+	const op = "histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor, Tensor)"
+	return w.callTo(op, []int64{made, -1}, []*shape.Shape{counts, shape.Of(dtype.F64, []int64{bins + 1})},
+		[]any{w.as(w.ID(0), dtype.F64), bins, []float64{lo.Float(), hi.Float()}}) && w.give(value(made), counts)
+}
+
+// indexAdd adds rows by the op for indices of dimensions, which takes no factor.
+func indexAdd(w *writer) bool {
+	self, source := w.g.Shape(w.ID(0)), w.ID(3)
+	if d := self.DType; d == dtype.Bool || self.Rank() == 0 || w.g.Shape(source).Rank() != self.Rank() || w.g.Shape(w.ID(2)).Rank() != 1 {
+		return false
+	}
+	dim := w.Int(1)
+	if dim < 0 {
+		dim += int64(self.Rank())
+	}
+	if w.g.Shape(w.ID(2)).DType != dtype.I64 || !w.inRange(2, self.Dims[dim], 0) {
+		return false
+	}
+	rows := value(w.valueOf(source))
+	if n, known := w.g.Number(w.ID(4)); w.ID(4) != ir.None && (!known || w.isParam(w.ID(4)) || n.Type.IsComplex() || n.Float() != 1) {
+		var ok bool
+		if rows, ok = w.scaled(3, 4); !ok {
+			return false
+		}
+	}
+	indices := make(places, dim+1)
+	indices[dim] = w.valueOf(w.ID(2)) + 1
+	return w.call(indexPut, arg(0), indices, rows, true)
 }

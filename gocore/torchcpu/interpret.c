@@ -428,7 +428,7 @@ static bool do_nonzero(struct machine *m) {
   return ok;
 }
 
-/* dst, a, number: a to a power, of a floating type */
+/* dst, a, number: a to a real power, of a floating or complex type */
 static bool do_power(struct machine *m) {
   torch_tensor *dst = &m->values[next(m)], a = value(m);
   return did(m, torch.aoti_torch_cpu_pow_Tensor_Scalar(a, real_of(ref(m)), dst));

@@ -10,6 +10,8 @@ import torch
 import torch_go_xla
 import torch_go_xla.debug.metrics as met
 
+pytestmark = pytest.mark.compiled
+
 
 def test_a_second_process_does_not_compile(ok, tmp_path: Path) -> None:
     folder = tmp_path / "cache"

@@ -146,6 +146,7 @@ def test_metrics() -> None:
     del x
 
 
+@pytest.mark.compiled
 def test_a_cache_of_programs(ok, tmp_path) -> None:
     out = ok("xla_model/program_cache.py", tmp_path)
     assert "before the first xla tensor" in out

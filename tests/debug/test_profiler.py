@@ -51,6 +51,7 @@ def assert_nested(events: Events) -> None:
             open_until.append(end)
 
 
+@pytest.mark.compiled
 def test_three_steps(tmp_path: Path) -> None:
     weight = torch.randn(37, 41).to("xla").requires_grad_()
     batches = torch.randn(3, 29, 37)

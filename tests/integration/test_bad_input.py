@@ -250,6 +250,7 @@ def test_dataloader_workers(ok) -> None:
     assert out.strip() == "496.0"
 
 
+@pytest.mark.compiled
 @pytest.mark.longer
 def test_ctrl_c_while_the_compiler_works() -> None:
     """KeyboardInterrupt comes while a value is waited for, and the tensors are usable afterwards."""

@@ -26,6 +26,7 @@ def _losses(model, optimizer, device, width):
         yield loss.item()
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
@@ -60,6 +61,7 @@ def test_the_first_step_is_the_program_of_all(kind, options):
             torch.testing.assert_close(torch.as_tensor(mine[name]).cpu(), torch.as_tensor(value), msg=name)
 
 
+@pytest.mark.compiled
 def test_a_counter_that_comes_as_the_number_zero_begins_as_a_buffer():
     """The batches that a batch norm has seen: 0 in the first step, and then a value of the step before."""
     torch.manual_seed(0)

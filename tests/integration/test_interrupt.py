@@ -39,6 +39,7 @@ def test_while_a_partitioned_program_compiles(ok, call: str) -> None:
     assert ok("interrupt/interrupted.py", CALLS[call], **SPMD).split() == ["interrupted", "64.0", "good"]
 
 
+@pytest.mark.compiled
 def test_while_a_program_compiles(ok) -> None:
     assert ok("interrupt/interrupted.py", CALLS["item"]).split() == ["interrupted", "64.0", "good"]
 
@@ -47,6 +48,7 @@ def test_while_a_graph_runs_op_by_op(ok) -> None:
     assert ok("interrupt/op_by_op.py").split() == ["interrupted", "512.0", "True", "None"]
 
 
+@pytest.mark.compiled
 def test_while_a_bundle_loads(ok) -> None:
     assert ok("interrupt/bundle.py").split() == ["good"]
 

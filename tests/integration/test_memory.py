@@ -140,6 +140,7 @@ def test_a_long_loop_holds_what_a_short_one_holds() -> None:
     assert torch.isfinite(total).item()
 
 
+@pytest.mark.compiled
 def test_large_results_reach_the_host_in_huge_pages() -> None:
     setting = Path("/sys/kernel/mm/transparent_hugepage/enabled")
     if not setting.exists() or "[never]" in setting.read_text():
@@ -172,6 +173,7 @@ def test_the_peak_of_an_adam_step(ok) -> None:
     assert peaks["0"] > 1.3
 
 
+@pytest.mark.compiled
 @pytest.mark.slow
 def test_a_long_compilation_leaves_little_of_the_compiler_in_memory(ok) -> None:
     """The compiler's code and tables stay in the page cache, not in the process: 100 MB or more."""

@@ -124,6 +124,7 @@ def _moves(x, i):
     ]
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("use", [_reads, _writes, _gradients, _moves])
 def test_python_indices_compile_once(use):
     x = torch.arange(48.0).reshape(8, 6)

@@ -102,6 +102,7 @@ def test_one_option_switches_them_off(ok):
     assert float(on[1]) == pytest.approx(float(off[1]), rel=1e-4)
 
 
+@pytest.mark.compiled
 def test_programs_in_the_persistent_cache(ok, tmp_path):
     """A process that reads a program from the cache has the kernels as well."""
     first, second = (
@@ -151,6 +152,7 @@ def test_eigenvalues_of_no_numbers_are_refused():
         values.cpu()
 
 
+@pytest.mark.compiled
 def test_memory_that_kernels_free_is_used_again(ok):
     """A step fills no fresh pages: 9,000 to 14,000 if the C library gives the kernels' memory back after each."""
     faults = ok("torchcpu/memory_that_kernels_free_is_used_again.py")

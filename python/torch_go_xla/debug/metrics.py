@@ -74,7 +74,8 @@ def clear_all() -> None:
 
 def executed_fallback_ops() -> list[str]:
     """Return the ops that ran on the CPU because the device has no lowering for them."""
-    return [name for name in counter_names() if "::" in name and not name.startswith("SizeSync.")]
+    others = ("SizeSync.", "NotInterpretable:")
+    return [name for name in counter_names() if "::" in name and not name.startswith(others)]
 
 
 def _text(value: float, unit: str) -> str:
