@@ -371,6 +371,9 @@ func (rec *recorder) checkDest(row *ops.Row, d *dest, s *shape.Shape, k int, out
 	d.once = row.Uniform || row.Overlap == ops.Moved && len(reads) == 1 && d.view.Same(&reads[0])
 	if !d.once {
 		if err := rec.store.CheckWrite(&d.view); err != nil {
+			if row.Expanded && !d.out {
+				err = errs.New(errs.NotLower, "aten::%s writes to an expanded tensor", row.Name)
+			}
 			return wire.Failed, err
 		}
 	}

@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"slices"
+
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
@@ -20,7 +22,7 @@ var indexRows = join(advancedRows, embeddingRows, bagRows, alongRows, scatterRow
 var advancedRows = []Row{
 	{Name: "index.Tensor", Schema: "(Tensor self, Tensor?[] indices) -> Tensor", Bounds: func(c *Ctx) []Bounds { return listBounds(c, 1) }, Infer: inferIndex, Lower: lowerIndex},
 	{Name: "_unsafe_index.Tensor", Schema: "(Tensor self, Tensor?[] indices) -> Tensor", Infer: inferIndex, Lower: lowerIndex},
-	{Name: "index_put", Schema: "(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", Strides: Preserved, Bounds: func(c *Ctx) []Bounds { return listBounds(c, 1) }, Overlap: ApartButSelf,
+	{Name: "index_put", Schema: "(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", Expanded: true, Strides: Preserved, Bounds: func(c *Ctx) []Bounds { return listBounds(c, 1) }, Overlap: ApartButSelf,
 		Infer: inferIndexPut, Lower: lowerIndexPut},
 	{Name: "_unsafe_index_put", Schema: "(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", Strides: Preserved, Overlap: ApartButSelf,
 		Infer: inferIndexPut, Lower: lowerIndexPut},
@@ -250,6 +252,9 @@ func inferIndexPut(c *Ctx) error {
 		return err
 	}
 	if masks {
+		if slices.ContainsFunc(ids, func(id ir.ID) bool { return id != ir.None && c.Graph.Shape(id).DType == dtype.U8 }) {
+			return errs.New(errs.NotLower, "aten::index_put: torch warns of masks of bytes")
+		}
 		return inferMaskedPut(c)
 	}
 	x, err := indexingOf(c.Graph, s, ids)

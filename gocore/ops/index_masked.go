@@ -12,8 +12,8 @@ import (
 
 // maskedRows write where a mask is true, and list the places where a tensor is not zero.
 var maskedRows = []Row{
-	{Name: "masked_fill.Scalar", Schema: "(Tensor self, Tensor mask, Scalar value) -> Tensor", Infer: inferMaskedFill, Lower: lowerMaskedFill},
-	{Name: "masked_fill.Tensor", Schema: "(Tensor self, Tensor mask, Tensor value) -> Tensor", Infer: inferMaskedFill, Lower: lowerMaskedFill},
+	{Name: "masked_fill.Scalar", Schema: "(Tensor self, Tensor mask, Scalar value) -> Tensor", Expanded: true, Infer: inferMaskedFill, Lower: lowerMaskedFill},
+	{Name: "masked_fill.Tensor", Schema: "(Tensor self, Tensor mask, Tensor value) -> Tensor", Expanded: true, Infer: inferMaskedFill, Lower: lowerMaskedFill},
 	{Name: "masked_scatter", Schema: "(Tensor self, Tensor mask, Tensor source) -> Tensor", Infer: inferMaskedScatter, Lower: lowerMaskedScatter},
 	{Name: "masked_scatter_backward", Schema: "(Tensor grad_output, Tensor mask, SymInt[] sizes) -> Tensor",
 		Infer: func(c *Ctx) error {

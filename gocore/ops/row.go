@@ -45,6 +45,9 @@ type Row struct {
 	// Uniform marks an op whose result has equal elements: writing it to a view that has an element several
 	// times is not a conflict.
 	Uniform bool
+	// Expanded marks an op that torch lets write in place to a view that has an element several times, with a
+	// warning. _backend/expanded.py composes such a call of others.
+	Expanded bool
 	// Overlap is which operands may overlap with what the op writes.
 	Overlap Overlap
 	// ExactOut marks an op whose out= argument must have the result's own type; others write to any type that the

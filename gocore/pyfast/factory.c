@@ -84,12 +84,21 @@ static PyObject *make(const request *r, int64_t bytes, bool strided) {
   return NULL;
 }
 
+/* Whether torch.use_deterministic_algorithms is on, so that memory may have to be filled; -1 on an error. */
+static int is_deterministic(void) {
+  PyObject *on = PyObject_CallNoArgs(tgx_state.deterministic);
+  if (on == NULL) return -1;
+  Py_DECREF(on); /* True and False are never freed */
+  return on == Py_True;
+}
+
 /* lists: 1 for sizes, 2 for sizes and strides. */
 static PyObject *factory(PyObject *slow, int lists, PyObject *const *args, Py_ssize_t n, PyObject *kwnames) {
   request r;
   int64_t bytes, nstrides = 0;
-  enum answer a = n == lists ? TAKEN : SLOW_WAY;
-  if (tgx_check_fork() < 0 || tgx_release_dead() < 0) return NULL;
+  int deterministic = is_deterministic();
+  enum answer a = n == lists && !deterministic ? TAKEN : SLOW_WAY;
+  if (deterministic < 0 || tgx_check_fork() < 0 || tgx_release_dead() < 0) return NULL;
   r.type = tgx_state.default_type;
   r.device = (long)tgx_state.current_device;
   if (a == TAKEN) a = take_ints(args[0], r.sizes, &r.ndim);

@@ -64,13 +64,14 @@ int tgx_wait(void) {
 
 static PyObject *fast_setup(PyObject *self, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"library", "tensor_type", "from_dlpack", "resize_out", "fallback", "errors",
-                          "enums",   "empty",       "empty_strided", "increment_version", NULL};
+                          "enums",   "empty",       "empty_strided", "increment_version", "deterministic", NULL};
   const char *library;
-  PyObject *tensor_type, *from_dlpack, *resize_out, *fallback, *errors, *enums, *empty, *empty_strided, *increment_version;
+  PyObject *tensor_type, *from_dlpack, *resize_out, *fallback, *errors, *enums, *empty, *empty_strided, *increment_version,
+      *deterministic;
   (void)self;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sO!OOOO!O!OOO", names, &library, &PyType_Type, &tensor_type,
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sO!OOOO!O!OOOO", names, &library, &PyType_Type, &tensor_type,
                                    &from_dlpack, &resize_out, &fallback, &PyTuple_Type, &errors, &PyDict_Type, &enums,
-                                   &empty, &empty_strided, &increment_version))
+                                   &empty, &empty_strided, &increment_version, &deterministic))
     return NULL;
   tgx_start();
   const char *missing = tgx_shim_load(library);
@@ -83,6 +84,7 @@ static PyObject *fast_setup(PyObject *self, PyObject *args, PyObject *kwargs) {
   Py_XSETREF(tgx_state.empty, Py_NewRef(empty));
   Py_XSETREF(tgx_state.empty_strided, Py_NewRef(empty_strided));
   Py_XSETREF(tgx_state.increment_version, Py_NewRef(increment_version));
+  Py_XSETREF(tgx_state.deterministic, Py_NewRef(deterministic));
   Py_XSETREF(tgx_state.enums, Py_NewRef(enums));
   Py_RETURN_NONE;
 }
@@ -265,7 +267,8 @@ static PyObject *fast_set_storage_nbytes(PyObject *self, PyObject *args) {
 
 static PyMethodDef methods[] = {
     {"setup", (PyCFunction)(void (*)(void))fast_setup, METH_VARARGS | METH_KEYWORDS,
-     "setup(library, tensor_type, from_dlpack, resize_out, fallback, errors, enums, empty, empty_strided, increment_version)"},
+     "setup(library, tensor_type, from_dlpack, resize_out, fallback, errors, enums, empty, empty_strided, increment_version, "
+     "deterministic)"},
     {"kernel", (PyCFunction)(void (*)(void))tgx_make_kernel, METH_VARARGS | METH_KEYWORDS,
      "kernel(name, row, params, args, destinations, returns, each=False, lazy=0) -> Kernel"},
     {"batch_norm", tgx_batch_norm, METH_VARARGS, "batch_norm(train, no_stats, evaluate) -> the kernel of native_batch_norm"},

@@ -121,6 +121,7 @@ struct tgx_state {
   PyObject *errors;           /* tuple of exception classes, by error kind */
   PyObject *empty;            /* the kernels of empty.memory_format and empty_strided */
   PyObject *empty_strided;    /* for all that factory.c leaves */
+  PyObject *deterministic;    /* (): whether torch.use_deterministic_algorithms is on */
   PyObject *enums;            /* dict: torch.dtype, torch.layout or torch.memory_format -> its number */
   int64_t current_device;
   long default_type;          /* number of torch's default dtype */

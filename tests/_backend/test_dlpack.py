@@ -71,6 +71,8 @@ def test_what_cannot_be_exported() -> None:
             refused.__dlpack__()
     with pytest.raises(BufferError, match="exported to the CPU"):
         x.__dlpack__(dl_device=(2, 0))
+    with pytest.raises(TypeError, match="stream must be"):
+        x.__dlpack__(stream=object())
 
 
 # ---- taken ----

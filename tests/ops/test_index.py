@@ -322,3 +322,21 @@ def test_masked_scatter():
     batch.add("broadcast", torch.masked_scatter, x, mask[:1], source, backward=True)
     batch.add("nothing", torch.masked_scatter, x, torch.zeros(4, 5, dtype=torch.bool), source)
     batch.check()
+
+
+def test_masks_of_bytes_warn():
+    x = torch.arange(12.0).reshape(4, 3)
+    mask = torch.tensor([1, 0, 2, 0], dtype=torch.uint8)
+    for use in (
+        lambda x, mask: x[mask],
+        lambda x, mask: x[:, mask[:3]],
+        lambda x, mask: x.index_put((mask,), x[:2]),
+        lambda x, mask: x.index_put((mask,), x[:2], accumulate=True),
+        lambda x, mask: x.to("xla")[mask.cpu()].cpu(),
+    ):
+        with pytest.warns(UserWarning, match="indexing with dtype torch.uint8 is now deprecated"):
+            theirs = use(x, mask)
+        with pytest.warns(UserWarning, match="indexing with dtype torch.uint8 is now deprecated") as said:
+            ours = use(x.to("xla"), mask.to("xla"))
+        assert said[0].filename == __file__
+        assert torch.equal(ours.cpu(), theirs)

@@ -50,6 +50,7 @@ def _setup_kernels(fast: object) -> None:
         memory.empty,
         memory.empty_strided,
         torch._C._increment_version,
+        torch._C._get_deterministic_algorithms,
     )
     ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     skipped = tuple(os.path.join(d, "") for d in (os.path.dirname(torch.__file__), ours))

@@ -160,10 +160,10 @@ def _note(op: Any) -> None:
     if name not in _warned:
         _warned.add(name)
         text = f"{name} has no lowering for xla: it runs on the CPU, and its operands and results are copied"
-        warnings.warn(text, UserWarning, stacklevel=_user_level())
+        warnings.warn(text, UserWarning, stacklevel=user_level())
 
 
-def _user_level() -> int:
+def user_level() -> int:
     """Return the stack level of the first caller outside torch and this package, as seen from the caller."""
     frame: Any = sys._getframe(1)
     level = 1

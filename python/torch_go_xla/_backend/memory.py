@@ -53,6 +53,20 @@ def _check_factory(sizes: Sequence[int], layout: Any, pin_memory: bool | None) -
         raise RuntimeError("Only dense CPU tensors can be pinned")
 
 
+def _fills() -> bool:
+    """Return whether memory without a value is filled, as torch.use_deterministic_algorithms says."""
+    return torch.are_deterministic_algorithms_enabled() and torch._C._get_deterministic_fill_uninitialized_memory()
+
+
+def _filled(tensor: torch.Tensor) -> torch.Tensor:
+    """Fill a tensor that has no value yet, where that is asked for: with NaN, True or the greatest integer."""
+    if _fills() and tensor.numel():
+        kind = tensor.dtype
+        number: Any = math.nan if kind.is_floating_point or kind.is_complex else True
+        tensor.fill_(number if number is not True or kind == torch.bool else torch.iinfo(kind).max)
+    return tensor
+
+
 def empty(
     size: Sequence[int],
     *,
@@ -65,7 +79,7 @@ def empty(
     """empty.memory_format."""
     _check_factory(size, layout, pin_memory)
     strides = _strides_for(size, memory_format)
-    return new_tensor(size, dtype or torch.get_default_dtype(), device_index(device), strides)
+    return _filled(new_tensor(size, dtype or torch.get_default_dtype(), device_index(device), strides))
 
 
 def empty_strided(
@@ -85,7 +99,7 @@ def empty_strided(
         )
     if any(s < 0 for s in stride):
         raise RuntimeError(f"empty_strided: negative strides are not supported, got {list(stride)}")
-    return new_tensor(size, dtype or torch.get_default_dtype(), device_index(device), tuple(stride))
+    return _filled(new_tensor(size, dtype or torch.get_default_dtype(), device_index(device), tuple(stride)))
 
 
 def _efficientzerotensor(
@@ -95,6 +109,11 @@ def _efficientzerotensor(
 
 
 # ---- copies ----
+
+
+def _lazy_clone(self: torch.Tensor) -> torch.Tensor:
+    """Clone: a clone shares the value of its source until one of them is written to."""
+    return self.clone()
 
 
 def _copy_from(source: torch.Tensor, to: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
@@ -160,8 +179,11 @@ def resize_(
     elements = math.prod(size)
     offset = int(self.storage_offset())
     needed = storage_bytes(offset + elements, self.dtype, size) if elements else 0
+    old = storage.nbytes() // self.element_size()
     if needed > storage.nbytes():
         resize_storage(storage, needed)
+        if _fills():
+            _filled(_set(self.detach(), storage, old, (storage.nbytes() // self.element_size() - old,), (1,)))
     strides = _strides_for(size, memory_format) or contiguous_strides(size)
     return _set(self, storage, offset, size, strides)
 
@@ -296,6 +318,7 @@ def kernels() -> dict[str, Kernel]:
         "empty.memory_format": native().fast.empty,
         "empty_strided": native().fast.empty_strided,
         "_efficientzerotensor": _efficientzerotensor,
+        "_lazy_clone": _lazy_clone,
         "_to_copy": _to_copy,
         "_copy_from": _copy_from,
         "_copy_from_and_resize": _copy_from_and_resize,

@@ -8,13 +8,14 @@ or negated and leaves it to the kernel to honour that.
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_map
 
-from . import fallback, transfer
+from . import expanded, fallback, transfer
 from .core import device_index, is_xla
 from .kernels import UNSIZED
 
@@ -55,8 +56,6 @@ def _clone(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
     return _aten.clone(transfer.resolved(args[0]), **kwargs)  # type: ignore[no-any-return]
 
 
-_MASKS = (torch.bool, torch.uint8)
-
 # Not a field of the rows: only these copies may have operands on two devices, and it is Python that moves them.
 _BETWEEN_DEVICES: dict[str, Callable[[tuple[Any, ...], dict[str, Any]], Any]] = {
     "copy_": _copy_,
@@ -94,12 +93,24 @@ def _by_positions(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     """Index by positions in place of masks: where the ones are is known on the host only."""
     indices: list[torch.Tensor | None] = []
     for i in args[1]:
-        if i is not None and i.dtype in _MASKS:
+        if i is not None and i.dtype == torch.bool:
             _check_mask(i, args[0], len(indices))
             indices.extend(_aten.nonzero(i).unbind(1))
         else:
             indices.append(i)
     return kernel(args[0], indices, *args[2:], **kwargs)
+
+
+def _as_mask(index: torch.Tensor | None) -> torch.Tensor | None:
+    """Return an index, a mask of bytes as one of bools."""
+    if index is None or index.dtype != torch.uint8:
+        return index
+    warnings.warn(
+        "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
+        UserWarning,
+        stacklevel=fallback.user_level(),
+    )
+    return index != 0
 
 
 def _check_mask(mask: torch.Tensor, indexed: torch.Tensor, at: int) -> None:
@@ -118,7 +129,12 @@ def fall_back(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], why: N
     """Run an op that its kernel cannot record; why is the core's error if it has no lowering for this use."""
     name: str = kernel.name
     if why is not None:
-        if _takes_indices(name) and any(i is not None and i.dtype in _MASKS for i in args[1]):
+        if _takes_indices(name) and any(i is not None and i.dtype == torch.uint8 for i in args[1]):
+            return kernel(args[0], [_as_mask(i) for i in args[1]], *args[2:], **kwargs)
+        base = name.partition(".")[0]
+        if base in expanded.OPS and expanded.is_expanded(args[0]):
+            return expanded.write(base, args, fallback.user_level())
+        if _takes_indices(name) and any(i is not None and i.dtype == torch.bool for i in args[1]):
             return _by_positions(kernel, args, kwargs)
         if name in UNSIZED:
             return UNSIZED[name](*args, **kwargs)

@@ -38,6 +38,8 @@ def _dlpack(dlpack: Function) -> Function:
         **options: Any,
     ) -> Any:
         if is_xla(self):
+            if stream is not None and type(stream) is not int:
+                raise TypeError("stream must be ``int`` or ``none``")
             return export(self, max_version, dl_device, copy)
         return dlpack(self, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy, **options)
 
