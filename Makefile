@@ -15,6 +15,9 @@ DOCS ?= $(VENV)-docs
 FUZZTIME ?= 20s
 WORKERS ?= 2
 TORCH_XLA ?= ../xla
+TORCH_TESTS ?= ../pytorch
+TORCH_SAMPLE ?= 0
+TORCH_SEED ?= 0
 SAVE_KILLS ?= 200
 PROGRAMS ?= 20000
 THREAD_SECONDS ?= 60
@@ -38,7 +41,7 @@ DEPENDS := pyproject.toml setup.py pjrt/xlacpu/pyproject.toml
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all tiers check conformance models docs build install wheels try-wheels release lint clients plugins aot race seams asan cgocheck golden fuzz crash metamorphic threads torture bench bench-quick op-speed bench-save soak clean distclean upstream-aliases upstream-spmd upstream-jobs upstream-examples dtensor-ops
+.PHONY: help demo test test-all tiers check conformance models docs build install wheels try-wheels release lint clients plugins aot race seams asan cgocheck golden fuzz crash metamorphic threads torture bench bench-quick op-speed bench-save soak clean distclean upstream-aliases upstream-spmd upstream-jobs upstream-examples dtensor-ops upstream-torch
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -168,6 +171,9 @@ upstream-jobs: $(VENV)/.installed-test build ## torch_xla's own programs of seve
 
 upstream-examples: $(VENV)/.installed-models build ## torch_xla's own examples, as they are but for their sizes
 	$(PY) tests/upstream/examples.py $(TORCH_XLA)
+
+upstream-torch: $(VENV)/.installed-test build ## torch's own device-generic tests; TORCH_TESTS names checkouts of pytorch or torch-xpu-ops
+	$(PY) tests/upstream/torch_tests.py $(TORCH_TESTS) --sample $(TORCH_SAMPLE) --seed $(TORCH_SEED) --processes $(WORKERS) --write
 
 dtensor-ops: $(VENV)/.installed-test build ## torch's ops on DTensors, by torch's own test utilities
 	$(PY) -W ignore tests/distributed/tensor/operators.py
