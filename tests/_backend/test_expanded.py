@@ -55,3 +55,10 @@ def test_other_writes_are_refused():
         over_rows("xla").add_(1)
     with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
         over_rows("xla").index_add_(0, torch.tensor(ROWS, device="xla"), torch.ones(3, 3, device="xla"))
+
+
+def test_an_index_is_not_what_is_written():
+    for device in ("cpu", "xla"):
+        index = torch.tensor([0, 1], device=device)
+        with pytest.raises(RuntimeError, match="unsupported operation: some elements of the input tensor"):
+            index.index_fill_(0, index, 0)
