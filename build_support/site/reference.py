@@ -9,10 +9,8 @@ import tokenize
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from .. import ROOT
+from .. import public
 
-PYTHON = ROOT / "python"
-PACKAGES = ("torch_go_xla", "torch_go_xla_runtime")
 _SIGNATURE = 100  # columns
 
 # One backtick is code in our docstrings, as in Markdown.
@@ -36,26 +34,17 @@ class Module(NamedTuple):
         return f"reference/{self.name}.rst"
 
 
-def _walk(module: Any) -> Iterator[Any]:
-    yield module
-    for name, member in sorted(module.modules.items()):
-        if not name.startswith("_") and not member.is_alias:
-            yield from _walk(member)
-
-
 def modules() -> list[Module]:
     """Return the public modules that have public names."""
     import griffe
 
-    loader = griffe.GriffeLoader(search_paths=[PYTHON], allow_inspection=False)
-    roots = [loader.load(package) for package in PACKAGES]
+    loader = griffe.GriffeLoader(search_paths=[public.PYTHON], allow_inspection=False)
+    packages = {package: loader.load(package) for package in public.PACKAGES}
     loader.resolve_aliases()
     found = []
-    for root in roots:
-        for module in _walk(root):
-            names = [str(name) for name in module.exports or [] if not str(name).startswith("_")]
-            if names:
-                found.append(Module(module, names))
+    for module in public.modules():
+        package, _, path = module.name.partition(".")
+        found.append(Module(packages[package][path] if path else packages[package], module.names))
     return found
 
 

@@ -75,9 +75,18 @@ __getattr__ = submodules(__name__)
 
 
 def device(index: int | None = None) -> torch.device:
-    """Return the device of an index, the current one by default.
+    """Return the xla device of an index.
 
-    RuntimeError for an index that this process does not have.
+    Args:
+        index: from 0 to `device_count` - 1; by default that of the current device.
+
+    Raises:
+        RuntimeError: this process does not have the device.
+
+    Example:
+        >>> import torch, torch_go_xla
+        >>> torch.ones(2, device=torch_go_xla.device()).device
+        device(type='xla', index=0)
     """
     if index is None:
         return torch.device("xla", _native.fast.current_device())
@@ -88,31 +97,70 @@ def device(index: int | None = None) -> torch.device:
 
 
 def devices() -> list[torch.device]:
-    """Return all devices of this process."""
+    """Return all devices of this process, in the order of their indices.
+
+    Example:
+        >>> import torch_go_xla
+        >>> torch_go_xla.devices()
+        [device(type='xla', index=0)]
+    """
     return [torch.device("xla", i) for i in range(device_count())]
 
 
 def device_count() -> int:
-    """Return the number of devices of this process."""
+    """Return the number of devices of this process.
+
+    Example:
+        >>> import torch_go_xla
+        >>> torch_go_xla.device_count()
+        1
+    """
     return _native.device_count()
 
 
 def info() -> dict[str, Any]:
-    """Return versions, variables, plugins, devices and cache, as `torch_go_xla.doctor` prints them."""
+    """Return versions, variables, plugins, devices and cache, as `torch_go_xla.doctor` prints them.
+
+    The device of ``PJRT_DEVICE`` is opened. What cannot be found or opened is said in its place; nothing is raised.
+
+    Returns:
+        ``versions``, ``environment``, ``plugins`` and ``cache``: texts by name; ``devices``: a list of texts, or the
+        error's text.
+
+    Example:
+        >>> import torch_go_xla
+        >>> torch_go_xla.info()["devices"]
+        ['xla:0 is CPU:0, ... of ... GiB in use']
+    """
     from ._info import info
 
     return info()
 
 
 def real_devices() -> list[str]:
-    """Return the hardware's names of the devices, such as ``CPU:0``."""
+    """Return the hardware's names of the devices, such as ``CPU:0``.
+
+    Example:
+        >>> import torch_go_xla
+        >>> torch_go_xla.real_devices()
+        ['CPU:0']
+    """
     from ._info import real_devices
 
     return real_devices()
 
 
 def live_bytes() -> int:
-    """Return the bytes that live tensors take on the devices, by their shapes."""
+    """Return the bytes that live tensors take on the devices, by their shapes.
+
+    Example:
+        >>> import torch, torch_go_xla
+        >>> before = torch_go_xla.live_bytes()
+        >>> x = torch.ones(256, device="xla")  # float32
+        >>> torch_go_xla.sync()
+        >>> torch_go_xla.live_bytes() - before
+        1024
+    """
     _native.live_storages()  # frees what died since the last op
     return _native.live_bytes()
 
@@ -120,15 +168,37 @@ def live_bytes() -> int:
 def sync(wait: bool = False, reset_scope: bool = True) -> None:
     """Compute everything that is recorded, on every device; the end of a step.
 
-    Returns when the programs are on their way, or with ``wait`` when they are done. Then what `xm.add_step_closure`
-    was given is called. ``reset_scope`` is accepted for torch_xla's programs.
+    Then what `xm.add_step_closure` was given is called.
+
+    Args:
+        wait: return when the programs are done, not when they are on their way.
+        reset_scope: accepted for torch_xla's programs.
+
+    Raises:
+        XlaError: with ``wait``, a program has failed. What the compiler refuses, or needs more memory than there is,
+            raises CompileError or OutOfMemoryError where a result is read.
+
+    Example:
+        >>> import torch, torch_go_xla
+        >>> x = torch.ones(2, device="xla") + 1  # recorded
+        >>> torch_go_xla.sync()  # compiled and run, while Python goes on
+        >>> x.tolist()
+        [2.0, 2.0]
     """
     _step.end(wait, reset_scope)
 
 
 @contextlib.contextmanager
 def step() -> Iterator[None]:
-    """Sync before and after the block."""
+    """Sync before and after the block.
+
+    Example:
+        >>> import torch, torch_go_xla
+        >>> with torch_go_xla.step():
+        ...     x = torch.ones(2, device="xla") + 1
+        >>> x.tolist()
+        [2.0, 2.0]
+    """
     sync()
     try:
         yield
@@ -137,7 +207,20 @@ def step() -> Iterator[None]:
 
 
 def manual_seed(seed: int, device: Any = None) -> None:
-    """Seed the random numbers of a device, or of all devices."""
+    """Seed the random numbers of devices.
+
+    Args:
+        seed: any integer of 64 bits.
+        device: a device, its name or index; all devices of this process by default.
+
+    Example:
+        >>> import torch, torch_go_xla
+        >>> torch_go_xla.manual_seed(1)
+        >>> x = torch.rand(2, device="xla")
+        >>> torch_go_xla.manual_seed(1)
+        >>> torch.equal(x, torch.rand(2, device="xla"))
+        True
+    """
     if device is None:
         for index in range(device_count()):
             _native.manual_seed(index, seed)

@@ -110,6 +110,7 @@ def reason(name: str) -> str | None:
     """Return why a module or a name of torch_xla is absent and what to use; None if it is not in the table.
 
     Example:
+        >>> from torch_go_xla._absent import reason
         >>> reason("torch_xla.core.xla_builder")
         'programs are not built by hand: write them in torch, or use torch.cond, torch.while_loop and scan'
     """

@@ -137,7 +137,7 @@ class Compiled:
         return sum(r.replays for r in self._recorded.values())
 
     def explain(self) -> str:
-        """Say how the latest call ran, and why it was recorded if it was."""
+        """Return how the latest call ran, and why it was recorded if it was."""
         if self._latest is None:
             return f"{self._name}: never called"
         if self._latest.reason:
@@ -213,8 +213,33 @@ def compile(
 
     As with ``jax.jit``, other effects on Python happen while recording only, and other Python state is seen then only.
 
-    ``full_graph`` raises RuntimeError if the function reads a value on the way, ``max_different_graphs`` if it
-    turns out to be more graphs than that.
+    Args:
+        f: the function. Without it, a decorator or context is returned.
+        full_graph: raise an error if the function reads a value on the way.
+        name: the function's name in messages.
+        max_different_graphs: raise an error if the function turns out to be more graphs than that.
+
+    Returns:
+        `Compiled`, which is called as the function. Its `explain` says how the latest call ran, and `replays` counts.
+        Without a function `Region`, a decorator and context.
+
+    Raises:
+        RuntimeError: at a call, or where a block ends: what ``full_graph`` and ``max_different_graphs`` forbid.
+
+    Example:
+        >>> import torch, torch_go_xla
+        >>> model = torch.nn.Linear(4, 1, device="xla")
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        >>> @torch_go_xla.compile
+        ... def step(x):
+        ...     optimizer.zero_grad()
+        ...     loss = model(x).square().mean()
+        ...     loss.backward()
+        ...     optimizer.step()
+        ...     return loss
+        >>> losses = [step(torch.ones(8, 4, device="xla")).item() for _ in range(5)]
+        >>> step.explain()  # three calls were recorded: in the first there were no gradients yet
+        'step: 2 replays'
     """
     if f is None:
         return Region(full_graph, name, max_different_graphs)

@@ -48,7 +48,7 @@ def _plugins() -> dict[str, str]:
 
 
 def real_devices() -> list[str]:
-    """Return the hardware's names of the devices, such as ``CPU:0``."""
+    """Return the hardware's names of the devices; see `torch_go_xla.real_devices`."""
     return [f"{d['platform'].upper()}:{d['index']}" for d in core.devices()]
 
 
@@ -97,7 +97,7 @@ SECTIONS: dict[str, Callable[[], Any]] = {
 
 
 def info() -> dict[str, Any]:
-    """Return what `main` prints, but for the checks: what JSON can hold, by section.
+    """Return what `torch_go_xla.doctor` prints, without its checks, by section: values that JSON can hold.
 
     The device of ``PJRT_DEVICE`` is opened. What cannot be found or opened is said in its place; nothing is raised.
 
@@ -106,8 +106,8 @@ def info() -> dict[str, Any]:
         error's text.
 
     Example:
-        >>> import torch_go_xla
-        >>> torch_go_xla.info()["devices"]
-        ['xla:0 is CPU:0, 0.0 of 23.5 GiB in use']
+        >>> from torch_go_xla.doctor import info
+        >>> list(info())
+        ['versions', 'environment', 'plugins', 'devices', 'cache']
     """
     return {name: find() for name, find in SECTIONS.items()}

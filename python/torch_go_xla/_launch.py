@@ -15,7 +15,27 @@ def launch(
 ) -> Any:
     """Run ``fn(index, *args)`` in a process for each device of the machine; under torchrun, in this one.
 
-    For the device CPU, CPU_NUM_DEVICES is the number of processes. ``debug_single_process`` runs it in this process.
+    For the device CPU, CPU_NUM_DEVICES is the number of processes.
+
+    Args:
+        fn: the function. Its first argument is the number of the process on this machine.
+        args: its other arguments, which must be picklable.
+        start_method: ``"spawn"`` or ``"forkserver"``.
+        debug_single_process: run it in this process only.
+
+    Returns:
+        None. For a single process outside of torchrun, what the function returns.
+
+    Raises:
+        ValueError: the start method is ``"fork"``, which the runtime does not survive.
+        torch.multiprocessing.ProcessRaisedException: the function has raised in a process. The others are ended.
+
+    Example:
+        >>> import torch_go_xla
+        >>> def train(index, epochs):
+        ...     print(f"process {index} trains for {epochs} epochs")
+        >>> torch_go_xla.launch(train, args=(2,), debug_single_process=True)
+        process 0 trains for 2 epochs
     """
     if "LOCAL_RANK" in os.environ:
         fn(_job.current().local_rank, *args)
@@ -31,13 +51,29 @@ def spawn(
     daemon: bool = False,
     start_method: str = "spawn",
 ) -> Any:
-    """Run ``fn(index, *args)`` in ``nprocs`` processes, one for each device of the machine by default.
+    """Run ``fn(index, *args)`` in processes of this machine. A single process is this one.
 
-    Returns None once all have ended, or with ``join=False`` the context of torch.multiprocessing to wait with. One
-    process is this one. A process that fails ends the others, and its error is raised.
+    Args:
+        fn: the function, which must be picklable, as its arguments must be.
+        args: its arguments after the number of the process.
+        nprocs: how many processes; one for each device of the machine by default.
+        join: wait until all have ended. A process that fails ends the others, and its error is raised.
+        daemon: the processes end with this one.
+        start_method: ``"spawn"`` or ``"forkserver"``.
 
-    ValueError for more processes than devices, other than on the CPU, and for the start method fork: the runtime
-    does not survive it.
+    Returns:
+        None once all have ended, or with ``join=False`` the context of torch.multiprocessing to wait with. Of a single
+        process, what the function returns.
+
+    Raises:
+        ValueError: more processes than devices, other than on the CPU; or the start method ``"fork"``, which the
+            runtime does not survive.
+        torch.multiprocessing.ProcessRaisedException: the function has raised in a process.
+
+    Example:
+        >>> import torch_go_xla.distributed.xla_multiprocessing as xmp
+        >>> xmp.spawn(lambda index: print("process", index), nprocs=1)
+        process 0
     """
     device = os.environ.get("PJRT_DEVICE", "CPU").upper()
     devices = plugins.find_plugin(device).process_count()

@@ -103,9 +103,19 @@ class _Finder(metadata.DistributionFinder, importlib.abc.Loader):
 
 
 def install() -> None:
-    """Let ``torch_xla`` and its modules be imported, and found by who asks what is installed, from here on.
+    """Let ``torch_xla`` and its modules be imported, and found by libraries that ask what is installed.
 
-    A second call does nothing. ImportError if a ``torch_xla`` is installed: two cannot have the device "xla".
+    A second call does nothing.
+
+    Raises:
+        ImportError: a ``torch_xla`` is installed. Two cannot have the device "xla".
+
+    Example:
+        >>> from torch_go_xla import as_torch_xla
+        >>> as_torch_xla.install()
+        >>> import torch_xla.core.xla_model as xm
+        >>> xm.xla_device()
+        device(type='xla', index=0)
     """
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return

@@ -10,10 +10,23 @@ _PRECISIONS = ("default", "high", "highest")
 
 
 def set_mat_mul_precision(precision: str) -> None:
-    """Set the operand precision of float32 matrix products and convolutions: ``default``, ``high`` or ``highest``.
+    """Set the operand precision of float32 matrix products and convolutions.
 
-    It counts for what is compiled from now on; what it means is the device's (a TPU rounds to bfloat16 by default,
-    a CPU never). ``torch.set_float32_matmul_precision`` sets it too: its ``medium`` is ``default`` here.
+    It counts for what is compiled from now on. What it means is the device's: a TPU rounds to bfloat16 by default, a
+    CPU never. ``torch.set_float32_matmul_precision`` sets it too: its ``medium`` is ``default`` here.
+
+    Args:
+        precision: ``default``, ``high`` or ``highest``.
+
+    Raises:
+        ValueError: another text.
+
+    Example:
+        >>> import torch_go_xla.backends as xb
+        >>> xb.set_mat_mul_precision("highest")
+        >>> xb.get_mat_mul_precision()
+        'highest'
+        >>> xb.set_mat_mul_precision("default")
     """
     if precision not in _PRECISIONS:
         raise ValueError(f"precision {precision!r}: want one of {', '.join(_PRECISIONS)}")
@@ -21,5 +34,11 @@ def set_mat_mul_precision(precision: str) -> None:
 
 
 def get_mat_mul_precision() -> str:
-    """Return the precision; ``default`` unless it was set."""
+    """Return the precision of float32 matrix products; ``default`` unless it was set.
+
+    Example:
+        >>> import torch_go_xla.backends as xb
+        >>> xb.get_mat_mul_precision()
+        'default'
+    """
     return _native.precision()

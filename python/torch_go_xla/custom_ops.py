@@ -50,8 +50,8 @@ def custom_op(
     Raises:
         ValueError: the schema is not one, or writes to an argument. Later, at a call: the text is not a program whose
             results are those of the schema.
-        RuntimeError: there is an op of this name. At a call: operands of other types than the program's. At the
-            next sync: XLA refuses the program.
+        RuntimeError: there is an op of this name. At a call: operands of other types than the program's.
+        CompileError: where a result is read: XLA refuses the program.
 
     Example:
         >>> import torch, torch_go_xla

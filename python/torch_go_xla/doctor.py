@@ -71,7 +71,20 @@ def _lines(found: Any) -> list[str]:
 
 
 def main() -> int:
-    """Print what `info` returns, section by section, then run the checks; return how many failed."""
+    """Print what `info` returns, section by section, then run the checks.
+
+    Returns:
+        How many checks failed.
+
+    Example:
+        >>> from torch_go_xla import doctor
+        >>> failed = doctor.main()
+        versions
+          python              ...
+        all checks passed
+        >>> failed
+        0
+    """
     for name, find in SECTIONS.items():
         print(name, flush=True)
         for line in _lines(find()):

@@ -39,27 +39,73 @@ _ENTRY_POINTS = ("torch_go_xla.plugins", "torch_xla.plugins")  # the second is t
 
 
 def is_on(text: str) -> bool:
-    """Tell whether the text of a variable means yes; the core refuses texts that mean neither yes nor no."""
+    """Tell whether the text of a variable means yes; the core refuses texts that mean neither yes nor no.
+
+    Args:
+        text: the text.
+
+    Example:
+        >>> from torch_go_xla import plugins
+        >>> plugins.is_on("True"), plugins.is_on("0")
+        (True, False)
+    """
     return text.lower() in ("1", "true", "yes", "on")
 
 
 class DevicePlugin:
-    """Describes the plugin of one kind of device. Subclass it and pass an instance to `register_plugin`."""
+    """Describes the plugin of one kind of device. Subclass it and pass an instance to `register_plugin`.
+
+    Example:
+        >>> from torch_go_xla import plugins
+        >>> class MyPlugin(plugins.DevicePlugin):
+        ...     def library_path(self):
+        ...         return "/opt/my/libpjrt_my.so"
+        ...     def client_create_options(self):
+        ...         return {"memory_fraction": 0.9}
+        ...     def physical_chip_count(self):
+        ...         return 4
+        >>> plugins.register_plugin("MY", MyPlugin())
+        >>> plugins.find_plugin("my").process_count()
+        4
+    """
 
     def library_path(self) -> str:
-        """Return the absolute path of the plugin's shared library."""
+        """Return the absolute path of the plugin's shared library.
+
+        Raises:
+            NotImplementedError: the class does not say it.
+            RuntimeError: the library is not installed.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not say where its library is")
 
     def preload(self) -> list[str]:
-        """Return absolute paths of libraries that the plugin needs loaded before it."""
+        """Return absolute paths of libraries that the plugin needs loaded before it; none by default.
+
+        Example:
+            >>> from torch_go_xla import plugins
+            >>> plugins.DevicePlugin().preload()
+            []
+        """
         return []
 
     def client_create_options(self) -> Mapping[str, OptionValue]:
-        """Return the options for creating the plugin's client."""
+        """Return the options for creating the plugin's client; none by default."""
         return {}
 
     def job_options(self, job: Job) -> Mapping[str, OptionValue]:
-        """Return the options besides for a process of a job; the plugin gets the key-value callbacks too."""
+        """Return the options for a process of a job, besides those of `client_create_options`.
+
+        The plugin also gets the callbacks of PJRT's key-value store.
+
+        Args:
+            job: has ``rank``, ``world_size``, ``local_rank`` and ``local_world_size``.
+
+        Example:
+            >>> from torch_go_xla import plugins
+            >>> from types import SimpleNamespace
+            >>> plugins.DevicePlugin().job_options(SimpleNamespace(rank=1, world_size=2))
+            {'node_id': 1, 'num_nodes': 2}
+        """
         return {"node_id": job.rank, "num_nodes": job.world_size}
 
     def process_count(self) -> int:
@@ -69,38 +115,94 @@ class DevicePlugin:
     # What torch_xla's plugins say besides.
 
     def physical_chip_count(self) -> int:
-        """Return the number of chips of the machine."""
+        """Return the number of chips of the machine; 1 by default."""
         return 1
 
     def host_index(self) -> int:
-        """Return the number of this machine among those of the job."""
+        """Return the number of this machine among those of the job; 0 by default.
+
+        Example:
+            >>> from torch_go_xla import plugins
+            >>> plugins.DevicePlugin().host_index()
+            0
+        """
         return 0
 
     def configure_single_process(self) -> None:
-        """Prepare the environment of the only process, before the library is loaded."""
+        """Prepare the environment of the only process, before the library is loaded. By default nothing is done.
+
+        Example:
+            >>> from torch_go_xla import plugins
+            >>> plugins.DevicePlugin().configure_single_process()
+        """
 
     def configure_multiprocess(self, local_rank: int, local_world_size: int) -> None:
-        """Prepare the environment of a process of a job, before the library is loaded."""
+        """Prepare the environment of a process of a job, before the library is loaded. By default nothing is done.
+
+        Args:
+            local_rank: the number of the process on its machine, from 0.
+            local_world_size: the number of processes of the machine.
+
+        Example:
+            >>> from torch_go_xla import plugins
+            >>> plugins.DevicePlugin().configure_multiprocess(local_rank=0, local_world_size=2)
+        """
 
     def requires_xla_coordinator(self) -> bool:
-        """Tell whether the plugin's processes find each other by the job's key-value store, which they always may."""
+        """Tell whether the plugin's processes find each other by the job's key-value store, which they always may.
+
+        Example:
+            >>> from torch_go_xla import plugins
+            >>> plugins.DevicePlugin().requires_xla_coordinator()
+            True
+        """
         return True
 
     def environment(self) -> Mapping[str, str]:
-        """Return variables that are set, unless they are, before the library is loaded."""
+        """Return variables that are set, unless they are, before the library is loaded; none by default.
+
+        Example:
+            >>> from torch_go_xla import plugins
+            >>> plugins.DevicePlugin().environment()
+            {}
+        """
         return {}
 
     def check_flags(self) -> None:
-        """Raise ValueError for an unknown flag in XLA_FLAGS, where the library would end the process."""
+        """Check XLA_FLAGS, where the library would end the process for an unknown flag. By default nothing is checked.
+
+        Raises:
+            ValueError: the library does not know a flag.
+
+        Example:
+            >>> from torch_go_xla import plugins
+            >>> plugins.DevicePlugin().check_flags()
+        """
 
     def compile_options(self) -> Mapping[str, str | bool | int | float]:
-        """Return options of XLA, by name, that every program is compiled with."""
+        """Return options of XLA, by name, that every program is compiled with; none by default.
+
+        Example:
+            >>> from torch_go_xla import plugins
+            >>> plugins.DevicePlugin().compile_options()
+            {}
+        """
         return {}
 
     def topology_options(self, name: str, devices: int | None) -> tuple[str, Mapping[str, OptionValue]]:
         """Return the plugin's name of a topology of `torch_go_xla.aot.topology`, and the options that go with it.
 
-        ``devices`` is how many are asked for, None if that is not said.
+        Args:
+            name: the name that the user gives.
+            devices: how many devices are asked for, None if that is not said.
+
+        Raises:
+            ValueError: the plugin has no such topology, or its name says how many devices it has.
+
+        Example:
+            >>> from torch_go_xla import plugins
+            >>> plugins.DevicePlugin().topology_options("v5e:2x4", None)
+            ('v5e:2x4', {})
         """
         if devices is not None:
             raise ValueError(f"the name of the topology, {name!r}, says how many devices it has")
@@ -108,7 +210,13 @@ class DevicePlugin:
 
 
 class CpuPlugin(DevicePlugin):
-    """XLA:CPU, by the plugin of the package pjrt-xla-cpu, or the one that a build of the source tree has made."""
+    """XLA:CPU, by the plugin of the package pjrt-xla-cpu, or the one that a build of the source tree has made.
+
+    Example:
+        >>> from torch_go_xla import plugins
+        >>> plugins.CpuPlugin().client_create_options()  # CPU_NUM_DEVICES is the number of devices
+        {'cpu_device_count': 1, 'cpu_huge_pages': True}
+    """
 
     def library_path(self) -> str:
         name = "libpjrt_xla_cpu.so"
@@ -160,7 +268,15 @@ def _nvidia(path: str) -> list[Path]:
 
 
 class CudaPlugin(DevicePlugin):
-    """NVIDIA GPUs, by the plugin that JAX's CUDA packages ship."""
+    """NVIDIA GPUs, by the plugin that JAX's CUDA packages ship.
+
+    Example:
+        >>> import os
+        >>> from torch_go_xla import plugins
+        >>> os.environ["CUDA_VISIBLE_DEVICES"] = "0,1"
+        >>> plugins.CudaPlugin().process_count()
+        2
+    """
 
     def library_path(self) -> str:
         for package in ("jax_plugins.xla_cuda13", "jax_plugins.xla_cuda12"):
@@ -204,7 +320,13 @@ class CudaPlugin(DevicePlugin):
 
 
 class TpuPlugin(DevicePlugin):
-    """Google TPUs, by libtpu."""
+    """Google TPUs, by libtpu.
+
+    Example:
+        >>> from torch_go_xla import plugins
+        >>> plugins.find_plugin("TPU")
+        <torch_go_xla.plugins.TpuPlugin object at 0x...>
+    """
 
     def library_path(self) -> str:
         return str(_package_directory("libtpu", "torch-go-xla[tpu]", "TPU") / "libtpu.so")
@@ -253,7 +375,21 @@ _plugins: dict[str, DevicePlugin] = {"CPU": CpuPlugin(), "CUDA": CudaPlugin(), "
 
 
 def register_plugin(name: str, device_plugin: DevicePlugin) -> None:
-    """Make ``PJRT_DEVICE=name`` use a plugin. Must come before the first tensor of the device."""
+    """Make ``PJRT_DEVICE=name`` use a plugin. Must come before the first tensor of the device.
+
+    Args:
+        name: the name, in upper or lower case.
+        device_plugin: describes the plugin.
+
+    Raises:
+        TypeError: it is not a DevicePlugin.
+
+    Example:
+        >>> from torch_go_xla import plugins
+        >>> plugins.register_plugin("CPU2", plugins.CpuPlugin())
+        >>> "CPU2" in plugins.known()
+        True
+    """
     if not isinstance(device_plugin, DevicePlugin):
         raise TypeError(f"expected a DevicePlugin, got {type(device_plugin).__name__}")
     _plugins[name.upper()] = device_plugin
@@ -296,7 +432,13 @@ def _serves(plugin: DevicePlugin, library: str) -> bool:
 
 
 def known() -> list[str]:
-    """Return the device names for which a plugin is built in, registered, or stated by an installed package."""
+    """Return the device names for which a plugin is built in, registered, or stated by an installed package.
+
+    Example:
+        >>> from torch_go_xla import plugins
+        >>> {"CPU", "CUDA", "TPU"} <= set(plugins.known())
+        True
+    """
     return sorted({*_plugins, *_entry_points(), *_jax_plugins()})
 
 
@@ -316,7 +458,19 @@ def _registered(key: str) -> DevicePlugin | None:
 
 
 def named(name: str) -> DevicePlugin:
-    """Return the plugin of a device name, whatever PJRT_LIBRARY_PATH says; ValueError lists the known names."""
+    """Return the plugin of a device name, whatever PJRT_LIBRARY_PATH says.
+
+    Args:
+        name: the device's name, in upper or lower case.
+
+    Raises:
+        ValueError: there is no such plugin. The message lists the known names.
+
+    Example:
+        >>> from torch_go_xla import plugins
+        >>> plugins.named("cpu")
+        <torch_go_xla.plugins.CpuPlugin object at 0x...>
+    """
     plugin = _registered(name.upper())
     if plugin is None:
         raise ValueError(f"platform {name!r}: no plugin of that name; known are {', '.join(known())}")
@@ -324,7 +478,21 @@ def named(name: str) -> DevicePlugin:
 
 
 def find_plugin(name: str) -> DevicePlugin:
-    """Return the plugin of a device name; ValueError lists the known names."""
+    """Return the plugin of a device name. ``PJRT_LIBRARY_PATH``, if it is set, is its library.
+
+    Args:
+        name: the device's name, in upper or lower case.
+
+    Raises:
+        ValueError: there is no such plugin. The message lists the known names.
+        TypeError: the entry point of a package does not give a DevicePlugin.
+
+    Example:
+        >>> from torch_go_xla import plugins
+        >>> plugins.find_plugin("abacus")
+        Traceback (most recent call last):
+        ValueError: PJRT_DEVICE='abacus': no plugin of that name; known are CPU, ...
+    """
     plugin = _registered(name.upper())
     override = os.environ.get("PJRT_LIBRARY_PATH")
     if override:
@@ -338,9 +506,26 @@ def find_plugin(name: str) -> DevicePlugin:
 
 
 def device_settings(known: Collection[str], job: Job | None = None) -> dict[str, Any]:
-    """Return how the core opens the device of PJRT_DEVICE, for a process of a job if there is one.
+    """Return how the core opens the device of PJRT_DEVICE.
 
-    The plugin's own variables are set first; ``known`` are the names of those that the core reads.
+    The plugin's own variables are set in the environment first.
+
+    Args:
+        known: the names of the variables that the core reads.
+        job: the job that this process belongs to, if there is one.
+
+    Returns:
+        ``library``, a path; ``preload``, a list of paths; ``options`` of the client; ``environment``, the variables of
+        the core that are set.
+
+    Raises:
+        ValueError: there is no plugin for PJRT_DEVICE.
+        RuntimeError: the plugin's library is not installed.
+
+    Example:
+        >>> from torch_go_xla import plugins
+        >>> plugins.device_settings(known=["PJRT_DEVICE"])["options"]["cpu_device_count"]
+        1
     """
     plugin = find_plugin(os.environ.get("PJRT_DEVICE", "CPU"))
     library = plugin.library_path()

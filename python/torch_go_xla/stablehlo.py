@@ -43,7 +43,17 @@ _STATE = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
 @dataclass
 class StableHLOExportOptions:
-    """How a program is exported."""
+    """How a program is exported.
+
+    Example:
+        >>> import torch, torch_go_xla
+        >>> from torch_go_xla.stablehlo import StableHLOExportOptions, exported_program_to_stablehlo
+        >>> batch = {0: torch.export.Dim("batch")}
+        >>> exported = torch.export.export(torch.nn.ReLU(), (torch.ones(2, 3),), dynamic_shapes=(batch,))
+        >>> options = StableHLOExportOptions(override_tracing_arguments=(torch.ones(8, 3),))  # of a fixed size
+        >>> exported_program_to_stablehlo(exported, options)(torch.ones(8, 3)).shape
+        torch.Size([8, 3])
+    """
 
     # Inputs of the shapes that the program is made for, instead of those that it was exported with.
     override_tracing_arguments: tuple[Any, ...] | None = None
@@ -122,7 +132,20 @@ def _placeholder(x: torch.Tensor) -> torch.Tensor:
 
 @dataclass
 class StableHLOGraphModule:
-    """A program in StableHLO with its weights. Call it with tensors as the module that was exported."""
+    """A program in StableHLO with its weights. Call it with tensors as the module that was exported.
+
+    Example:
+        >>> import tempfile, torch, torch_go_xla
+        >>> from torch_go_xla.stablehlo import StableHLOGraphModule, exported_program_to_stablehlo
+        >>> program = exported_program_to_stablehlo(torch.export.export(torch.nn.Linear(3, 2), (torch.ones(1, 3),)))
+        >>> sorted(program.weights), "stablehlo.dot_general" in program.get_stablehlo_text()
+        (['bias', 'weight'], True)
+        >>> folder = tempfile.mkdtemp()
+        >>> program.save(folder)
+        >>> x = torch.ones(1, 3)
+        >>> torch.equal(StableHLOGraphModule.load(folder)(x), program.evaluate("forward", (x,)))
+        True
+    """
 
     text: str
     meta: dict[str, Any]
@@ -135,7 +158,14 @@ class StableHLOGraphModule:
         self._there: dict[str, torch.Tensor] = {}
 
     def get_stablehlo_text(self, method_name: str = "forward") -> str:
-        """Return the program. Its arguments are the weights, then the inputs."""
+        """Return the program. Its arguments are the weights, then the inputs.
+
+        Args:
+            method_name: ``"forward"``.
+
+        Raises:
+            ValueError: there is no method of another name.
+        """
         if method_name != "forward":
             raise ValueError(f"there is no method {method_name!r}, only 'forward'")
         return self.text
@@ -145,7 +175,20 @@ class StableHLOGraphModule:
         return self.evaluate("forward", args, kwargs)
 
     def evaluate(self, method_name: str, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Any:
-        """Run a method; see `__call__`. Buffers and inputs that the module writes to are written to."""
+        """Run a method, as a call does. Buffers and inputs that the module writes to are written to.
+
+        Args:
+            method_name: ``"forward"``.
+            args: tensors, on any device, of the types and shapes that were exported.
+            kwargs: likewise.
+
+        Returns:
+            What the module returns, with tensors on the device ``xla``.
+
+        Raises:
+            ValueError: an argument is of another type or shape, or there is no such method.
+            CompileError: the compiler refuses the program.
+        """
         self.get_stablehlo_text(method_name)
         fast, meta = native().fast, self.meta
         if self._program is None:
@@ -174,7 +217,15 @@ class StableHLOGraphModule:
         return runtime.unflatten(meta["out_structure"], results)
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """Write a bundle, which `load` and `torch_go_xla_runtime.load` read."""
+        """Write a bundle, which `load` and `torch_go_xla_runtime.load` read.
+
+        Args:
+            directory: the folder of the bundle, which is made if need be.
+
+        Raises:
+            OSError: a file cannot be written.
+            ValueError: the name of a weight cannot be that of a file.
+        """
         for name in self.weights:
             runtime.file_name(name)
         root = Path(directory)
@@ -191,7 +242,15 @@ class StableHLOGraphModule:
 
     @classmethod
     def load(cls, directory: str | os.PathLike[str]) -> StableHLOGraphModule:
-        """Read a bundle, which may come from a stranger. ValueError says what is wrong with it."""
+        """Return the program of a bundle, which may come from a stranger.
+
+        Args:
+            directory: the folder of the bundle.
+
+        Raises:
+            ValueError: it is not a bundle; the message says why.
+            OSError: a file cannot be read.
+        """
         folder = runtime.Folder(directory)
         signature, meta = folder.signature()
         weights = {w.name: _tensor(folder.weight(w), w) for w in signature.weights}
@@ -218,11 +277,28 @@ def _tensor(data: Any, description: runtime.Weight) -> torch.Tensor:
 def exported_program_to_stablehlo(
     exported_model: ExportedProgram, options: StableHLOExportOptions | None = None
 ) -> StableHLOGraphModule:
-    """Turn an exported program into StableHLO; nothing is computed.
+    """Return an exported program as StableHLO; nothing is computed.
 
     Sizes are those of the inputs that the program was exported with; if some of these are dynamic, those of
-    ``override_tracing_arguments``. NotImplementedError says what has no StableHLO: sizes that are dynamic or depend on
-    values, random numbers.
+    ``override_tracing_arguments``.
+
+    Args:
+        exported_model: what ``torch.export.export`` returns.
+        options: how it is exported.
+
+    Raises:
+        NotImplementedError: the program has no StableHLO: its sizes are dynamic or depend on values, or it draws random
+            numbers.
+        ValueError: the program has no example inputs.
+
+    Example:
+        >>> import torch, torch_go_xla
+        >>> from torch_go_xla.stablehlo import exported_program_to_stablehlo
+        >>> program = exported_program_to_stablehlo(torch.export.export(torch.nn.ReLU(), (torch.ones(2),)))
+        >>> print(program.get_stablehlo_text())
+        module ...stablehlo.maximum...
+        >>> program(torch.tensor([-1.0, 1.0]))
+        tensor([0., 1.], device='xla:0')
     """
     options = options or StableHLOExportOptions()
     program = exported_model.run_decompositions({})
@@ -308,7 +384,25 @@ def save_as_stablehlo(
     stablehlo_dir: str | os.PathLike[str],
     options: StableHLOExportOptions | None = None,
 ) -> None:
-    """Write an exported program as a bundle; see `StableHLOGraphModule.save`."""
+    """Write an exported program as a bundle, which `torch_go_xla_runtime` runs without torch.
+
+    Args:
+        exported_model: what ``torch.export.export`` returns.
+        stablehlo_dir: the folder of the bundle, which is made if need be.
+        options: how it is exported.
+
+    Raises:
+        NotImplementedError: the program has no StableHLO, as for `exported_program_to_stablehlo`.
+        OSError: a file cannot be written.
+
+    Example:
+        >>> import os, tempfile, torch, torch_go_xla
+        >>> from torch_go_xla.stablehlo import save_as_stablehlo
+        >>> folder = tempfile.mkdtemp()
+        >>> save_as_stablehlo(torch.export.export(torch.nn.ReLU(), (torch.ones(2),)), folder)
+        >>> sorted(os.listdir(os.path.join(folder, "functions")))
+        ['forward.json', 'forward.mlir']
+    """
     exported_program_to_stablehlo(exported_model, options).save(stablehlo_dir)
 
 
@@ -318,7 +412,26 @@ def save_torch_model_as_stablehlo(
     path: str | os.PathLike[str],
     options: StableHLOExportOptions | None = None,
 ) -> None:
-    """Export a module for these arguments and write it as a bundle."""
+    """Export a module for these arguments and write it as a bundle.
+
+    Args:
+        torchmodel: the module.
+        args: its arguments; tensors give types and shapes.
+        path: the folder of the bundle, which is made if need be.
+        options: how it is exported.
+
+    Raises:
+        NotImplementedError: the program has no StableHLO, as for `exported_program_to_stablehlo`.
+        OSError: a file cannot be written.
+
+    Example:
+        >>> import os, tempfile, torch, torch_go_xla
+        >>> from torch_go_xla.stablehlo import save_torch_model_as_stablehlo
+        >>> folder = tempfile.mkdtemp()
+        >>> save_torch_model_as_stablehlo(torch.nn.Linear(3, 2), (torch.ones(1, 3),), folder)
+        >>> sorted(os.listdir(os.path.join(folder, "data")))
+        ['bias', 'weight']
+    """
     save_as_stablehlo(torch.export.export(torchmodel, args), path, options)
 
 

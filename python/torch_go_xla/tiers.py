@@ -28,8 +28,14 @@ _MODES = ("compile", "eager", "auto", "background")
 class set_tier(contextlib.ContextDecorator):  # noqa: N801 - as torch.set_grad_enabled
     """Set how graphs run that are synced from now on; as a context manager or decorator, within it.
 
-    ``mode`` is ``compile``, ``eager``, ``auto`` or ``background``; ValueError for another. What is recorded and not
-    synced runs as is set when it is synced. Functions of `torch_go_xla.compile` are compiled in every mode.
+    What is recorded and not synced runs as is set when it is synced. Functions of `torch_go_xla.compile` are compiled
+    in every mode.
+
+    Args:
+        mode: ``compile``, ``eager``, ``auto`` or ``background``.
+
+    Raises:
+        ValueError: there is no such mode.
 
     Example:
         >>> import torch, torch_go_xla
@@ -58,6 +64,12 @@ class set_tier(contextlib.ContextDecorator):  # noqa: N801 - as torch.set_grad_e
 
 
 def get_tier() -> str:
-    """Return the mode that `set_tier` or ``XLA_TIER`` has set."""
+    """Return the mode that `set_tier` or ``XLA_TIER`` has set.
+
+    Example:
+        >>> from torch_go_xla.tiers import get_tier
+        >>> get_tier()
+        'compile'
+    """
     _native.open()
     return _native.setting("XLA_TIER")

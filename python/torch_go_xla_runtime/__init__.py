@@ -85,13 +85,26 @@ def _core() -> Any:
 
 
 class Program:
-    """A program on a device, of arrays that are named by handles of the core."""
+    """A program on a device, of arrays that are named by handles of the core. `Bundle` has one.
+
+    Args:
+        text: the program, StableHLO.
+        signature: what it takes and gives.
+        device: the index of the device.
+
+    Raises:
+        RuntimeError: it cannot be compiled, or the signature is not the program's own. The message says why.
+
+    Example:
+        >>> from torch_go_xla_runtime import Program, Signature
+        >>> x = {"type": 6, "dtype": "float32", "shape": [2]}
+        >>> structure = {"in_structure": {"list": [0]}, "out_structure": 0}
+        >>> signature = Signature.of({"weights": [], "inputs": [x], "outputs": [x], **structure})
+        >>> text = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }"
+        >>> program = Program(text, signature)
+    """
 
     def __init__(self, text: str, signature: Signature, device: int = 0) -> None:
-        """Compile StableHLO text.
-
-        RuntimeError says why it cannot be compiled, or that the signature is not the program's own.
-        """
         self._core = _core()
         self._results = len(signature.outputs)
         described = {
@@ -126,7 +139,20 @@ class _Array:
 def flatten(structure: Any, value: Any, out: list[Any]) -> None:
     """Append the leaves of a value to a list, as a structure of a bundle numbers them.
 
-    ValueError if the value has not this structure.
+    Args:
+        structure: numbers in ``{"list": ...}``, ``{"tuple": ...}``, ``{"dict": ...}`` and ``{"constant": ...}``.
+        value: lists, tuples and mappings of this structure.
+        out: the list.
+
+    Raises:
+        ValueError: the value does not have this structure.
+
+    Example:
+        >>> from torch_go_xla_runtime import flatten
+        >>> leaves = []
+        >>> flatten({"dict": {"x": 0, "y": {"list": [1, 2]}}}, {"x": "a", "y": ["b", "c"]}, leaves)
+        >>> leaves
+        ['a', 'b', 'c']
     """
     if isinstance(structure, int):
         out.append(value)
@@ -146,7 +172,17 @@ def flatten(structure: Any, value: Any, out: list[Any]) -> None:
 
 
 def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
-    """Return a value of a structure of a bundle, with these leaves."""
+    """Return a value of a structure of a bundle, with these leaves.
+
+    Args:
+        structure: as for `flatten`.
+        leaves: the leaves, by their numbers.
+
+    Example:
+        >>> from torch_go_xla_runtime import unflatten
+        >>> unflatten({"tuple": [1, {"dict": {"x": 0}}]}, ["a", "b"])
+        ('b', {'x': 'a'})
+    """
     if isinstance(structure, int):
         return leaves[structure]
     ((kind, inner),) = structure.items()
@@ -159,10 +195,28 @@ def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
 
 
 class Bundle:
-    """A program with its weights on a device."""
+    """A program with its weights on a device. Call it as the exported module, with numpy arrays instead of tensors.
+
+    Args:
+        directory: the folder of the bundle.
+        device: the index of the device.
+
+    Raises:
+        ValueError: it is not a bundle, or, at a call, the arguments are not of the structure, types and shapes that
+            were exported. The message says what is wrong.
+        OSError: a file cannot be read.
+        RuntimeError: the device refuses the program.
+
+    Example:
+        >>> import tempfile, numpy as np, torch, torch_go_xla.stablehlo, torch_go_xla_runtime
+        >>> folder = tempfile.mkdtemp()
+        >>> torch_go_xla.stablehlo.save_torch_model_as_stablehlo(torch.nn.ReLU(), (torch.ones(2),), folder)
+        >>> model = torch_go_xla_runtime.Bundle(folder)  # in a process that need not have torch
+        >>> model(np.array([-1.0, 1.0], np.float32))
+        array([0., 1.], dtype=float32)
+    """
 
     def __init__(self, directory: str | os.PathLike[str], device: int = 0) -> None:
-        """Load a bundle."""
         folder = Folder(directory)
         self._core = _core()
         self._device = device
@@ -217,5 +271,21 @@ class Bundle:
 
 
 def load(directory: str | os.PathLike[str], device: int = 0) -> Bundle:
-    """Load a bundle onto a device of the process; see `Bundle`."""
+    """Return a bundle, loaded onto a device of the process; see `Bundle`.
+
+    Args:
+        directory: the folder of the bundle.
+        device: the index of the device.
+
+    Raises:
+        ValueError: it is not a bundle; the message says why.
+        OSError: a file cannot be read.
+
+    Example:
+        >>> import tempfile, numpy as np, torch, torch_go_xla.stablehlo, torch_go_xla_runtime
+        >>> folder = tempfile.mkdtemp()
+        >>> torch_go_xla.stablehlo.save_torch_model_as_stablehlo(torch.nn.ReLU(), (torch.ones(2),), folder)
+        >>> torch_go_xla_runtime.load(folder)(np.array([-1.0, 1.0], np.float32))
+        array([0., 1.], dtype=float32)
+    """
     return Bundle(directory, device)

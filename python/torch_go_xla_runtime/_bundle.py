@@ -60,7 +60,13 @@ class Array:
 
 @dataclass(frozen=True)
 class Weight(Array):
-    """What a weight is, and the name of its file."""
+    """What a weight is, and the name of its file.
+
+    Example:
+        >>> from torch_go_xla_runtime import Weight
+        >>> print(Weight(6, "float32", (2, 3), name="linear.weight"))
+        float32[2, 3]
+    """
 
     name: str
 
@@ -75,7 +81,16 @@ class Output(Array):
 
 @dataclass(frozen=True)
 class Signature:
-    """What a program takes and gives, checked for itself."""
+    """What a program takes and gives, checked for itself.
+
+    Example:
+        >>> from torch_go_xla_runtime import Signature
+        >>> x = {"type": 6, "dtype": "float32", "shape": [2]}
+        >>> structure = {"in_structure": {"list": [0]}, "out_structure": 0}
+        >>> meta = {"weights": [{"name": "w", **x}], "inputs": [x], "outputs": [x], **structure}
+        >>> [str(argument) for argument in Signature.of(meta).arguments]
+        ['float32[2]', 'float32[2]']
+    """
 
     weights: tuple[Weight, ...]
     inputs: tuple[Array, ...]
@@ -85,12 +100,19 @@ class Signature:
 
     @property
     def arguments(self) -> tuple[Array, ...]:
-        """All of the program's arguments."""
+        """All of the program's arguments: the weights, then the inputs."""
         return (*self.weights, *self.inputs)
 
     @classmethod
     def of(cls, meta: Any) -> Signature:
-        """Check ``forward.json``. ValueError says what is wrong with it."""
+        """Return the checked contents of ``forward.json``.
+
+        Args:
+            meta: what ``json.loads`` makes of the file.
+
+        Raises:
+            ValueError: it is not the description of a program. The message says what is wrong.
+        """
         fields = _object(meta, "a bundle", {"weights": list, "inputs": list, "outputs": list})
         weights = tuple(_weight(w) for w in fields["weights"])
         numbers = {w.name: i for i, w in enumerate(weights)}
@@ -179,17 +201,47 @@ def _collect(value: Any, found: list[int], what: str, depth: int) -> None:
 
 
 def file_name(name: str) -> str:
-    """Return a weight's name if it is the name of a file in the bundle's folder; ValueError if not."""
+    """Return a weight's name if it is the name of a file in the bundle's folder.
+
+    Args:
+        name: the name.
+
+    Raises:
+        ValueError: it is not, as one with a slash.
+
+    Example:
+        >>> from torch_go_xla_runtime import file_name
+        >>> file_name("linear.weight")
+        'linear.weight'
+        >>> file_name("../secret")
+        Traceback (most recent call last):
+        ValueError: a weight is named '../secret', which is not the name of a file in the bundle
+    """
     if name in ("", ".", "..") or len(name.encode()) > 255 or any(c in name for c in "/\\\0"):
         raise ValueError(f"a weight is named {name!r:.100}, which is not the name of a file in the bundle")
     return name
 
 
 class Folder:
-    """A bundle's directory. Its files are regular ones that lie in it: links are not followed."""
+    """A bundle's directory. Its files are regular ones that lie in it: links are not followed.
+
+    Args:
+        directory: the path of the directory, which is opened at the first read.
+
+    Example:
+        >>> import tempfile, torch, torch_go_xla.stablehlo
+        >>> from torch_go_xla_runtime import Folder
+        >>> path = tempfile.mkdtemp()
+        >>> torch_go_xla.stablehlo.save_torch_model_as_stablehlo(torch.nn.Linear(3, 2), (torch.ones(1, 3),), path)
+        >>> folder = Folder(path)
+        >>> signature, meta = folder.signature()
+        >>> [(w.name, folder.weight(w).size) for w in signature.weights]  # in bytes
+        [('weight', 24), ('bias', 8)]
+        >>> folder.program() == folder.text("functions", "forward.mlir", most=1 << 20)
+        True
+    """
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
-        """Note the directory, which is opened at the first read."""
         self._root = Path(directory)
 
     @contextmanager
@@ -217,7 +269,17 @@ class Folder:
             os.close(file)
 
     def text(self, part: str, name: str, most: int) -> str:
-        """Return the text of a file of so many bytes at most."""
+        """Return the text of a file.
+
+        Args:
+            part: the folder in the bundle: ``functions`` or ``data``.
+            name: the name of the file.
+            most: how many bytes it may have.
+
+        Raises:
+            ValueError: it has more bytes, or is not a regular file.
+            OSError: it cannot be read.
+        """
         with self._open(part, name) as file:
             size = os.fstat(file).st_size
             if size > most:
@@ -226,7 +288,12 @@ class Folder:
                 return stream.read(most).decode()
 
     def signature(self) -> tuple[Signature, dict[str, Any]]:
-        """Return what the program takes and gives, and the JSON that says so."""
+        """Return what the program takes and gives, and the JSON that says so.
+
+        Raises:
+            ValueError: the description is not one of a program.
+            OSError: it cannot be read.
+        """
         text = self.text("functions", "forward.json", LARGEST_DESCRIPTION)
         try:
             meta = json.loads(text)
@@ -235,11 +302,24 @@ class Folder:
         return Signature.of(meta), meta
 
     def program(self) -> str:
-        """Return the program's text."""
+        """Return the program's text.
+
+        Raises:
+            ValueError: it is too long, or not a regular file.
+            OSError: it cannot be read.
+        """
         return self.text("functions", "forward.mlir", LARGEST_PROGRAM)
 
     def weight(self, w: Weight) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """Return the bytes of a weight. ValueError if they are not as many as its type and shape take."""
+        """Return the bytes of a weight.
+
+        Args:
+            w: the weight, of the bundle's signature.
+
+        Raises:
+            ValueError: there are more or fewer than its type and shape take.
+            OSError: the file cannot be read.
+        """
         want = dtype_of(w.dtype).itemsize
         for n in w.shape:
             want *= n

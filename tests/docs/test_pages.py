@@ -19,7 +19,10 @@ import pytest
 import torch_go_xla
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md"]
+PAGES = [
+    ROOT / "README.md",
+    *(ROOT / "docs" / f"{name}.md" for name in ("saving", "performance", "custom-ops", "tiers")),
+]
 PAGES += [
     page for folder in ("start", "howto", "errors", "explain") for page in sorted((ROOT / "docs" / folder).glob("*.md"))
 ]
@@ -54,7 +57,8 @@ def runs(block: Block) -> bool:
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if any(map(runs, blocks(p)))], ids=lambda p: p.stem)
-def test_code_runs(page: Path, ok: Callable[..., str], tmp_path: Path) -> None:
+def test_code_runs(page: Path, ok: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # where pages write their files
     (tmp_path / "driver.py").write_text(DRIVER.read_text())
     (tmp_path / "blocks.json").write_text(json.dumps([block for block in blocks(page) if runs(block)]))
     ok(f"import runpy, sys; runpy.run_path({str(tmp_path / 'driver.py')!r})", tmp_path / "blocks.json")

@@ -24,6 +24,7 @@ GENERATED = {"_control.py", "_vocabulary.py"}
 # Tests that are named otherwise than a module, and what they are about.
 ABOUT = {
     "alias/test_aliases": "store.go and view.go, through torch's views",
+    "docs/test_examples": "the examples in docstrings",
     "docs/test_pages": "the code of all pages",
     "docs/test_tutorials": "the notebooks of docs/tutorials and examples",
     "ops/test_quantize": "_backend/composed/quantize.py, by the means of the tests of ops",

@@ -12,7 +12,13 @@ import numpy as np
 
 
 class ShardingType(IntEnum):
-    """The form of a sharding; the numbers are those of OpSharding.Type in XLA."""
+    """The form of a sharding; the numbers are those of OpSharding.Type in XLA.
+
+    Example:
+        >>> import torch_go_xla.distributed.spmd as xs
+        >>> xs.ShardingType(3)
+        <ShardingType.TILED: 3>
+    """
 
     REPLICATED = 0
     MAXIMAL = 1

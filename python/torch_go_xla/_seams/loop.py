@@ -18,7 +18,19 @@ VARIABLE = "TORCH_GO_XLA_SEAMS"
 
 @dataclass(frozen=True)
 class Record:
-    """What became of a seam in this process."""
+    """What became of a seam in this process.
+
+    Attributes:
+        seam: the row of the table.
+        state: ``applied``; ``skipped``; ``waiting`` for the first mesh of xla devices.
+        why: why it is not applied.
+
+    Example:
+        >>> from torch_go_xla.debug import seams
+        >>> record = seams.records()[0]
+        >>> record.seam.name, record.state, record.why
+        ('tensor-xla', 'applied', '')
+    """
 
     seam: Seam
     state: Literal["applied", "skipped", "waiting"]
@@ -29,7 +41,13 @@ _records: dict[str, Record] = {}
 
 
 def records() -> list[Record]:
-    """Return what became of every seam, in the order of the table."""
+    """Return what became of every seam, in the order of the table.
+
+    Example:
+        >>> from torch_go_xla.debug import seams
+        >>> [record.seam.name for record in seams.records() if record.state == "skipped"]
+        []
+    """
     return [_records.get(s.name, Record(s, "waiting", "for the first mesh of xla devices")) for s in TABLE]
 
 

@@ -15,6 +15,11 @@ class Target:
         parameters: the names of the parameters of the function there, None for what shows none. A torch in which they
             are others has another function there.
         new: whether torch has nothing there.
+
+    Example:
+        >>> from torch_go_xla.debug import seams
+        >>> [target.path for target in seams.records()[0].seam.targets]
+        ['torch.Tensor.is_xla', 'torch.Tensor.xla']
     """
 
     path: str
@@ -38,6 +43,11 @@ class Seam:
             for it.
         essential: without it values would be wrong or the process would end, so it cannot be left out.
         since, until: the first and the last minor release of torch that it is for.
+
+    Example:
+        >>> from torch_go_xla.debug import seams
+        >>> all(record.seam.reason and record.seam.loss for record in seams.records())
+        True
     """
 
     name: str

@@ -10,7 +10,23 @@ __all__ = ["GradScaler", "autocast"]
 
 
 class autocast(torch.amp.autocast):
-    """``torch.autocast`` of a device, bfloat16 by default."""
+    """``torch.autocast`` of a device, bfloat16 by default. A context manager and decorator.
+
+    Args:
+        device: a device or its type.
+        enabled: if False, nothing is cast within the block.
+        dtype: the type that matrix products and convolutions compute in: bfloat16 or float16.
+        cache_enabled: keep the cast copies of weights within the block; torch's default if None.
+
+    Example:
+        >>> import torch, torch_go_xla
+        >>> from torch_go_xla.amp import autocast
+        >>> x = torch.ones(2, 2, device="xla")
+        >>> with autocast():
+        ...     y = x @ x
+        >>> y.dtype
+        torch.bfloat16
+    """
 
     def __init__(
         self,
@@ -25,7 +41,25 @@ class autocast(torch.amp.autocast):
 class GradScaler(torch.amp.GradScaler):
     """``torch.amp.GradScaler`` of the device; with an optimizer of `syncfree` a step reads no value.
 
-    ``use_zero_grad`` is accepted for torch_xla's programs.
+    Args:
+        device: the device's type.
+        init_scale: the first factor of the loss.
+        growth_factor: what the factor is multiplied by after ``growth_interval`` steps with finite gradients.
+        backoff_factor: what it is multiplied by after a step with an infinite gradient, or NaN. The step is skipped.
+        growth_interval: in steps.
+        enabled: if False, losses and gradients stay as they are.
+        use_zero_grad: accepted for torch_xla's programs.
+
+    Example:
+        >>> import torch, torch_go_xla
+        >>> from torch_go_xla.amp import GradScaler, syncfree
+        >>> w = torch.nn.Parameter(torch.ones(2, device="xla"))
+        >>> optimizer, scaler = syncfree.SGD([w], lr=0.5), GradScaler()
+        >>> scaler.scale(w.sum()).backward()
+        >>> scaler.step(optimizer)
+        >>> scaler.update()
+        >>> w.tolist(), scaler.get_scale()
+        ([0.5, 0.5], 65536.0)
     """
 
     def __init__(

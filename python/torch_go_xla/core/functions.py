@@ -37,7 +37,29 @@ def all_reduce(
     cctx: Any = None,
     pin_layout: bool = True,
 ) -> torch.Tensor:
-    """Return the sum of the tensors of all processes; gradients are summed too. ValueError for other reductions."""
+    """Return the sum of the tensors of all processes; gradients are summed too.
+
+    Args:
+        reduce_type: ``xm.REDUCE_SUM``.
+        value: a tensor, of the same shape in all processes.
+        scale: the sum, and each gradient, is multiplied by it.
+        groups: lists of the processes that sum their tensors; all processes in one by default.
+        cctx: accepted for torch_xla's programs.
+        pin_layout: accepted for torch_xla's programs.
+
+    Returns:
+        A tensor of the same shape.
+
+    Raises:
+        ValueError: another reduction than the sum, whose gradient is not known.
+
+    Example:
+        >>> import torch, torch_go_xla.core.functions as xf
+        >>> x = torch.ones(2, device="xla", requires_grad=True)
+        >>> xf.all_reduce("sum", x * x).sum().backward()
+        >>> x.grad.tolist()  # of n processes n times as much
+        [2.0, 2.0]
+    """
     return _AllReduce.apply(value, reduce_type, scale, groups)  # type: ignore[no-any-return]
 
 
@@ -54,7 +76,21 @@ class _AllGather(torch.autograd.Function):
 
 
 def all_gather(value: torch.Tensor, dim: int = 0, groups: Groups = None, pin_layout: bool = True) -> torch.Tensor:
-    """Return the tensors of all processes joined along a dimension; gradients go back to where they belong."""
+    """Return the tensors of all processes joined along a dimension; gradients go back to where they belong.
+
+    Args:
+        value: a tensor, of the same shape in all processes.
+        dim: the dimension. Its size in the result is that of ``value`` times the number of processes.
+        groups: lists of the processes that join their tensors; all processes in one by default.
+        pin_layout: accepted for torch_xla's programs.
+
+    Example:
+        >>> import torch, torch_go_xla.core.functions as xf
+        >>> x = torch.ones(2, device="xla", requires_grad=True)
+        >>> xf.all_gather(x).sum().backward()
+        >>> x.grad.tolist()
+        [1.0, 1.0]
+    """
     return _AllGather.apply(value, dim, groups)  # type: ignore[no-any-return]
 
 
@@ -65,6 +101,15 @@ def distributed_mm(w: torch.Tensor, x: torch.Tensor, split: int = 1) -> torch.Te
         w: this process's columns, [N, K].
         x: [K * processes, M], this process's own.
         split: accepted for torch_xla's programs, which gather ``x`` in so many parts; here the weight is gathered.
+
+    Returns:
+        [N, M].
+
+    Example:
+        >>> import torch, torch_go_xla.core.functions as xf
+        >>> w, x = torch.ones(2, 3, device="xla"), torch.ones(3, 4, device="xla")  # 3 * n rows for n processes
+        >>> tuple(xf.distributed_mm(w, x).shape)
+        (2, 4)
     """
     return all_gather(w, dim=1) @ x
 
@@ -72,7 +117,13 @@ def distributed_mm(w: torch.Tensor, x: torch.Tensor, split: int = 1) -> torch.Te
 class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
     """Batch normalization of inputs [N, C, ...] over the batches of all processes, whose sizes may differ.
 
-    The parameters are those of ``nn.BatchNorm2d``. ValueError for an input without channels.
+    The parameters are those of ``torch.nn.BatchNorm2d``.
+
+    Example:
+        >>> import torch, torch_go_xla.core.functions as xf
+        >>> norm = xf.SyncBatchNorm(3).to("xla")
+        >>> tuple(norm(torch.randn(8, 3, 4, 4, device="xla")).shape)  # by means and variances of all processes
+        (8, 3, 4, 4)
     """
 
     def _check_input_dim(self, input: torch.Tensor) -> None:
@@ -80,6 +131,23 @@ class SyncBatchNorm(nn.modules.batchnorm._BatchNorm):
             raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
 
     def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        """Return the normalized batch.
+
+        Args:
+            batch: [N, C, ...].
+
+        Returns:
+            The same shape.
+
+        Raises:
+            ValueError: the input has no channels.
+
+        Example:
+            >>> import torch, torch_go_xla.core.functions as xf
+            >>> xf.SyncBatchNorm(3).to("xla").forward(torch.randn(8, device="xla"))
+            Traceback (most recent call last):
+            ValueError: expected at least 2D input (got 1D input)
+        """
         self._check_input_dim(batch)
         if not self.training and self.track_running_stats:
             return super().forward(batch)

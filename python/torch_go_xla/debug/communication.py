@@ -20,7 +20,13 @@ __all__ = ["Collective", "collectives"]
 
 @dataclass(frozen=True)
 class Collective:
-    """One exchange of data between devices, as the compiler left it."""
+    """One exchange of data between devices, as the compiler left it.
+
+    Example:
+        >>> from torch_go_xla.debug import Collective
+        >>> print(Collective("all-reduce", ("f32[8,4]",), 128, ((0, 1), (2, 3))))
+        all-reduce f32[8,4] (128 bytes) among [0,1] [2,3]
+    """
 
     kind: str  # all-reduce, all-gather, reduce-scatter, all-to-all, collective-permute, …
     shapes: tuple[str, ...]  # of the results on one device, "f32[8,4]"; several where the compiler has combined some
@@ -35,7 +41,21 @@ class Collective:
 def collectives(step: Callable[[], Any]) -> list[Collective]:
     """Run a step, sync, and return the collectives of the programs that it ran, in the order of the programs.
 
-    What is recorded before is computed first and does not count. What the step raises is raised.
+    What is recorded before is computed first and does not count.
+
+    Args:
+        step: the step, without arguments. What it raises is raised.
+
+    Example:
+        Four devices (``CPU_NUM_DEVICES=4``) with a quarter of a sum each:
+
+        >>> import torch, torch_go_xla.runtime as xr, torch_go_xla.distributed.spmd as xs
+        >>> from torch_go_xla import debug
+        >>> xr.use_spmd()
+        >>> x = xs.mark_sharding(torch.ones(8, device="xla"), xs.get_1d_mesh("x"), ("x",))
+        >>> for collective in debug.collectives(lambda: x.sum()):
+        ...     print(collective)
+        all-reduce f32[] (4 bytes) among ...
     """
     _native.open()
     _native.sync_all(-1, False)

@@ -23,7 +23,18 @@ __all__ = ["Compilation", "Compilations", "explain", "recent"]
 
 @dataclass(frozen=True)
 class Compilation:
-    """One graph that was compiled, compared with the earlier graph that agrees longest with it."""
+    """One graph that was compiled, compared with the earlier graph that agrees longest with it.
+
+    Example:
+        >>> import torch, torch_go_xla
+        >>> from torch_go_xla.debug import compilations
+        >>> for size in (11, 12):
+        ...     x = torch.ones(size, device="xla") * 2
+        ...     torch_go_xla.sync()
+        >>> latest = compilations.recent()[-1]
+        >>> latest.device, latest.results
+        ('xla:0', 1)
+    """
 
     step: int  # the sync that met it, from 1
     program: str  # the key of the program, in hexadecimal
@@ -51,7 +62,16 @@ class Compilation:
 
 
 class Compilations(Sequence[Compilation]):
-    """Compilations, the oldest first; a notebook shows them as a table."""
+    """Compilations, the oldest first; a notebook shows them as a table.
+
+    Args:
+        items: the compilations.
+
+    Example:
+        >>> from torch_go_xla.debug.compilations import Compilations
+        >>> Compilations([])
+        nothing was compiled
+    """
 
     def __init__(self, items: Sequence[Compilation]) -> None:
         self._items = list(items)
@@ -82,12 +102,31 @@ class Compilations(Sequence[Compilation]):
 
 
 def recent() -> Compilations:
-    """Return the latest compilations of this process, at most 64."""
+    """Return the latest compilations of this process, at most 64.
+
+    Example:
+        >>> import torch, torch_go_xla
+        >>> from torch_go_xla.debug import compilations
+        >>> x = torch.ones(13, device="xla") * 2
+        >>> torch_go_xla.sync()
+        >>> len(compilations.recent()) > 0
+        True
+    """
     names = {f.name for f in fields(Compilation)}
     return Compilations([Compilation(**{k: v for k, v in c.items() if k in names}) for c in _native.compilations()])
 
 
 def explain() -> str:
-    """Return in words why the latest graph was compiled."""
+    """Return in words why the latest graph was compiled.
+
+    Example:
+        >>> import torch, torch_go_xla
+        >>> from torch_go_xla.debug import compilations
+        >>> for size in (14, 15):
+        ...     x = torch.ones(size, device="xla") * 2
+        ...     torch_go_xla.sync()
+        >>> print(compilations.explain())
+        step ... on xla:0 compiled a program of ... nodes: ...
+    """
     latest = recent()[-1:]
     return str(latest[0]) if latest else "nothing was compiled"

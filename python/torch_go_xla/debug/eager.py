@@ -20,6 +20,7 @@ def eager() -> Iterator[None]:
 
     Example:
         >>> import torch, torch_go_xla
+        >>> from torch_go_xla.debug.eager import eager
         >>> with eager():
         ...     x = torch.ones(2, device="xla") + 1  # has been computed
         >>> x.tolist()

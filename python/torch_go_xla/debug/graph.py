@@ -35,7 +35,14 @@ _NUMBER = re.compile(r"^\s*(\S+)")
 
 @dataclass
 class Node:
-    """One value of a graph."""
+    """One value of a graph, and where its box is in the picture, in px.
+
+    Example:
+        >>> from torch_go_xla.debug.graph import Node
+        >>> node = Node("aten::add.Tensor", "f32[2]", [0, 1], "")
+        >>> node.lines, node.width > 0, node.height > 0, node.middle == node.width / 2
+        (['add.Tensor', 'f32[2]'], True, True, True)
+    """
 
     op: str
     shape: str
@@ -70,7 +77,21 @@ class Node:
 
 
 class Graph:
-    """The graph of some tensors as it was recorded; see `of`."""
+    """The graph of some tensors as it was recorded; see `of`.
+
+    Args:
+        text: the graph, as `text` returns it.
+
+    Example:
+        >>> import os, tempfile, torch, torch_go_xla
+        >>> from torch_go_xla.debug import graph
+        >>> drawn = graph.Graph(graph.text(torch.ones(2, device="xla").sin().cos()))
+        >>> [node.op for node in drawn.nodes.values()][-2:]
+        ['aten::sin', 'aten::cos']
+        >>> drawn.svg()[:4]
+        '<svg'
+        >>> drawn.save(os.path.join(tempfile.mkdtemp(), "cos.svg"))
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -150,7 +171,14 @@ class Graph:
         return f"Graph of {len(self.nodes)} nodes in {len(self._layers)} layers"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the picture to a file; OSError as `open` raises it."""
+        """Write the picture to a file.
+
+        Args:
+            path: the file, ``.svg``.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
         with open(path, "w", encoding="utf-8") as file:
             file.write(self.svg())
 
@@ -202,11 +230,22 @@ def text(*tensors: torch.Tensor) -> str:
     """Return the text of the graph that computes some xla tensors, as it is recorded now; nothing is computed.
 
     A line is a node: ``%3 = aten::add.Tensor %1 %2 : f32[2,3]`` is its number, op, operands and shape, with attributes
-    in braces. ``xla::data`` is a value that is on the device already. `debug.replay` runs such a text. RuntimeError
-    for tensors of other devices.
+    in braces. ``xla::data`` is a value that is on the device already. `debug.replay` runs such a text.
+
+    Args:
+        tensors: the tensors.
+
+    Raises:
+        RuntimeError: a tensor is on another device.
 
     Example:
-        >>> print(graph.text(torch.ones(2, device="xla") + 1))
+        >>> import torch, torch_go_xla
+        >>> from torch_go_xla.debug import graph
+        >>> print(graph.text(torch.ones(2, device="xla").sin()))
+        %1 = aten::ones {size=[2], pin_memory=0} : f32[2]
+        %2 = aten::sin %1 : f32[2]
+        return %2 : f32[2]
+        <BLANKLINE>
     """
     return _XLAC._get_xla_tensors_text(tensors)
 
@@ -215,18 +254,39 @@ def stablehlo(*tensors: torch.Tensor) -> str:
     """Return the StableHLO module that computes some xla tensors; nothing is computed.
 
     The module is that of the compiler, but for calls of torch's kernels: it names no code of this process and can run
-    elsewhere. Parameters are the values that are on the device. NotLoweredError (a NotImplementedError) for an op that
-    has no lowering, RuntimeError for tensors of other devices.
+    elsewhere. Parameters are the values that are on the device.
+
+    Args:
+        tensors: the tensors.
+
+    Raises:
+        NotLoweredError: an op has no lowering.
+        RuntimeError: a tensor is on another device.
 
     Example:
-        >>> print(graph.stablehlo(torch.ones(2, device="xla") + 1))
+        >>> import torch, torch_go_xla
+        >>> from torch_go_xla.debug import graph
+        >>> print(graph.stablehlo(torch.ones(2, device="xla").sin()))
+        module ...stablehlo.sine...
     """
     return _XLAC._get_stablehlo(tensors)
 
 
 def of(*tensors: torch.Tensor) -> Graph:
-    """Return the graph that computes some xla tensors, as it is recorded now; RuntimeError for other tensors.
+    """Return the graph that computes some xla tensors, as it is recorded now.
 
     Tensors that are computed already have no nodes.
+
+    Args:
+        tensors: the tensors.
+
+    Raises:
+        RuntimeError: a tensor is on another device.
+
+    Example:
+        >>> import torch, torch_go_xla
+        >>> from torch_go_xla.debug import graph
+        >>> graph.of(torch.ones(2, device="xla").sin())  # a notebook draws it
+        Graph of ... nodes in ... layers
     """
     return Graph(text(*tensors))

@@ -23,7 +23,24 @@ _FORMATS = {"text": _XLAC._get_xla_tensors_text, "dot": _XLAC._get_xla_tensors_d
 def save_tensors_graph(save_dir: str | os.PathLike[str], name: str, tensors: Sequence[torch.Tensor]) -> None:
     """Write the recorded graph of tensors to ``save_dir/name-THREAD-COUNT.FORMAT``.
 
-    The variable SAVE_GRAPH_FMT is the format: text (default), dot or hlo; RuntimeError for another.
+    The variable SAVE_GRAPH_FMT is the format: text (default), dot or hlo.
+
+    Args:
+        save_dir: a directory, which exists.
+        name: the first part of the file's name.
+        tensors: tensors on xla devices. Nothing is computed.
+
+    Raises:
+        RuntimeError: SAVE_GRAPH_FMT is another format.
+        OSError: the file cannot be written.
+
+    Example:
+        >>> import os, tempfile, torch, torch_go_xla
+        >>> from torch_go_xla.debug.graph_saver import save_tensors_graph
+        >>> folder = tempfile.mkdtemp()
+        >>> save_tensors_graph(folder, "loss", [torch.ones(2, device="xla") + 1])
+        >>> os.listdir(folder)
+        ['loss-...-0.text']
     """
     form = os.environ.get("SAVE_GRAPH_FMT", "text")
     if form not in _FORMATS:

@@ -24,6 +24,11 @@ class Array:
         bytes: what it takes.
         op: the op that computed it; "" for a transfer from the host.
         line: "file:line" of the Python code that recorded it; "" where that is not known.
+
+    Example:
+        >>> from torch_go_xla.debug.memory import Array
+        >>> Array("f32[8,128]", 4096, "aten::add.Tensor", "train.py:31").bytes
+        4096
     """
 
     shape: str
@@ -40,6 +45,14 @@ class Memory:
         device: "xla:0".
         stats: see `torch.xla.memory_stats`.
         largest: its largest arrays, the largest first.
+
+    Example:
+        >>> from torch_go_xla.debug.memory import Array, Memory
+        >>> array = Array("f32[8,128]", 4096, "aten::add.Tensor", "train.py:31")
+        >>> moment = Memory("xla:0", {"allocated_bytes.all.current": 4096}, (array,))
+        >>> print(moment.figures())
+        memory of xla:0
+          arrays                4.0 KiB
     """
 
     device: str

@@ -26,22 +26,63 @@ _SHORT_METRICS = ("CompileTime", "ExecuteTime", "TransferToDeviceTime", "Transfe
 
 
 def counter_names() -> list[str]:
-    """Return the names of the counters that are not zero."""
+    """Return the names of the counters that are not zero, sorted.
+
+    Example:
+        >>> import torch, torch_go_xla, torch_go_xla.debug.metrics as met
+        >>> torch_go_xla.sync()
+        >>> "MarkStep" in met.counter_names()
+        True
+    """
     return sorted(_native.counters())
 
 
 def counter_value(name: str) -> int | None:
-    """Return a counter; None if nothing was counted."""
+    """Return a counter; None if nothing was counted.
+
+    Args:
+        name: the counter, as docs/metrics.md lists them.
+
+    Example:
+        >>> import torch, torch_go_xla, torch_go_xla.debug.metrics as met
+        >>> met.clear_counters()
+        >>> x = torch.ones(17, device="xla") * 5
+        >>> torch_go_xla.sync(wait=True)
+        >>> met.counter_value("UncachedCompile"), met.counter_value("CachedCompile")
+        (1, None)
+    """
     return _native.counters().get(name)
 
 
 def metric_names() -> list[str]:
-    """Return the names of the metrics that have samples."""
+    """Return the names of the metrics that have samples.
+
+    Example:
+        >>> import torch, torch_go_xla, torch_go_xla.debug.metrics as met
+        >>> x = (torch.ones(3, device="xla") * 5).tolist()
+        >>> "TransferFromDeviceTime" in met.metric_names()
+        True
+    """
     return [m["name"] for m in _native.metrics()]
 
 
 def metric_data(name: str) -> tuple[int, float, list[tuple[float, float]]] | None:
-    """Return count, total (ns or bytes) and the latest samples of a metric; None if it has none."""
+    """Return the samples of a metric; None if it has none.
+
+    Args:
+        name: the metric, as docs/metrics.md lists them.
+
+    Returns:
+        The count of all samples, their total, and the latest samples as pairs of a time, which is 0 here, and a value.
+        Times are in ns, sizes in bytes.
+
+    Example:
+        >>> import torch, torch_go_xla, torch_go_xla.debug.metrics as met
+        >>> x = (torch.ones(3, device="xla") * 5).tolist()
+        >>> count, total, samples = met.metric_data("ExecuteTime")
+        >>> count >= 1, total >= samples[-1][1]
+        (True, True)
+    """
     for m in _native.metrics():
         if m["name"] == name:
             return m["count"], m["total"], [(0.0, s) for s in m["samples"]]
@@ -52,28 +93,60 @@ def client_memory() -> dict[str, tuple[int, int]]:
     """Return the C memory that the client of the device's plugin holds, by purpose: bytes and blocks.
 
     What the plugin itself holds is in ``xm.get_memory_info``.
+
+    Example:
+        >>> import torch, torch_go_xla, torch_go_xla.debug.metrics as met
+        >>> x = torch.ones(3, device="xla").tolist()
+        >>> all(bytes >= 0 and blocks >= 0 for bytes, blocks in met.client_memory().values())
+        True
     """
     return {purpose: (held[0], held[1]) for purpose, held in _native.client_memory().items()}
 
 
 def clear_counters() -> None:
-    """Set all counters to zero."""
+    """Set all counters to zero.
+
+    Example:
+        >>> import torch_go_xla.debug.metrics as met
+        >>> met.clear_counters()
+        >>> met.counter_value("MarkStep") is None
+        True
+    """
     _native.clear(True, False)
 
 
 def clear_metrics() -> None:
-    """Drop all samples."""
+    """Drop all samples.
+
+    Example:
+        >>> import torch_go_xla.debug.metrics as met
+        >>> met.clear_metrics()
+        >>> met.metric_names()
+        []
+    """
     _native.clear(False, True)
 
 
 def clear_all() -> None:
-    """Forget everything counted and measured."""
+    """Set all counters to zero and drop all samples.
+
+    Example:
+        >>> import torch_go_xla.debug.metrics as met
+        >>> met.clear_all()  # before the step that is to be measured
+    """
     clear_counters()
     clear_metrics()
 
 
 def executed_fallback_ops() -> list[str]:
-    """Return the ops that ran on the CPU because the device has no lowering for them."""
+    """Return the ops that ran on the CPU because the device has no lowering for them.
+
+    Example:
+        >>> import torch_go_xla.debug.metrics as met
+        >>> met.clear_all()
+        >>> met.executed_fallback_ops()
+        []
+    """
     others = ("SizeSync.", "NotInterpretable:")
     return [name for name in counter_names() if "::" in name and not name.startswith(others)]
 
@@ -101,7 +174,19 @@ def _metric(m: dict[str, Any]) -> str:
 
 
 def metrics_report() -> str:
-    """Return everything counted and measured, as text."""
+    """Return everything counted and measured, as text.
+
+    Example:
+        >>> import torch, torch_go_xla, torch_go_xla.debug.metrics as met
+        >>> met.clear_all()
+        >>> x = (torch.ones(3, device="xla") * 5).tolist()
+        >>> print(met.metrics_report())
+        Metric: ...
+          TotalSamples: ...
+          Accumulator: ...
+          Percentiles: ...
+        Counter: ...
+    """
     parts = [_metric(m) for m in _native.metrics()]
     parts += [f"Counter: {name}\n  Value: {value}\n" for name, value in sorted(_native.counters().items())]
     parts += [f"ClientMemory: {purpose}\n  Value: {_text(n, 'bytes')}\n" for purpose, (n, _) in client_memory().items()]
@@ -109,7 +194,20 @@ def metrics_report() -> str:
 
 
 def short_metrics_report(counter_names: Sequence[str] | None = None, metric_names: Sequence[str] | None = None) -> str:
-    """Return the named counters and metrics, by default those that explain a slow step."""
+    """Return the named counters and metrics, by default those that explain a slow step.
+
+    Args:
+        counter_names: the counters.
+        metric_names: the metrics.
+
+    Example:
+        >>> import torch, torch_go_xla, torch_go_xla.debug.metrics as met
+        >>> met.clear_all()
+        >>> torch_go_xla.sync()
+        >>> print(met.short_metrics_report(counter_names=["MarkStep"], metric_names=[]))
+        Counter: MarkStep
+          Value: 1
+    """
     wanted_counters = _SHORT_COUNTERS if counter_names is None else counter_names
     wanted_metrics = _SHORT_METRICS if metric_names is None else metric_names
     parts = [_metric(m) for m in _native.metrics() if m["name"] in wanted_metrics]

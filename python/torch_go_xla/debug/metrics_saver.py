@@ -22,10 +22,25 @@ def append_report(path: str) -> None:
 
 
 def save_metrics(metrics_file: str | None = None) -> None:
-    """Append the metrics report to a file, by default that of the variable XLA_METRICS_FILE, or to STDOUT or STDERR.
+    r"""Append the metrics report to a file.
 
     Each report begins with the number of steps that the process has marked, as the reports that the variable asks for
-    at each step do. In a job, the default has the number of the process behind it.
+    at each step do.
+
+    Args:
+        metrics_file: the path, STDOUT or STDERR; by default the variable XLA_METRICS_FILE, in a job with the number of
+            the process behind it. Nothing is written if that is not set.
+
+    Raises:
+        OSError: the file cannot be written.
+
+    Example:
+        >>> import os, tempfile
+        >>> from torch_go_xla.debug.metrics_saver import save_metrics
+        >>> path = os.path.join(tempfile.mkdtemp(), "metrics.txt")
+        >>> save_metrics(path)
+        >>> open(path).readline()
+        '[MetricsData; step=...]\n'
     """
     if metrics_file is None:
         metrics_file = os.environ.get("XLA_METRICS_FILE")

@@ -20,7 +20,14 @@ __all__ = ["Placed", "Placements", "placements"]
 
 @dataclass(frozen=True)
 class Placed:
-    """A parameter or buffer of a module, and what the devices hold of it."""
+    """A parameter or buffer of a module, and what the devices hold of it.
+
+    Example:
+        >>> import torch
+        >>> from torch_go_xla.debug import Placed
+        >>> Placed("weight", (4, 2), torch.float32, "", (32, 32)).bytes  # both devices hold all of it
+        (32, 32)
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -30,7 +37,21 @@ class Placed:
 
 
 class Placements(list[Placed]):
-    """The parameters and buffers of a module; printed as a table with sums."""
+    """The parameters and buffers of a module; printed as a table with sums.
+
+    Example:
+        >>> import torch
+        >>> from torch_go_xla.debug import Placed, Placements
+        >>> weight = Placed("w", (4,), torch.float32, "", (16, 16))
+        >>> table = Placements([weight, Placed("b", (1,), torch.float32, "", (4, 4))])
+        >>> table.bytes_per_device()
+        (20, 20)
+        >>> print(table)
+        name  shape  dtype    placement  bytes per device
+        w     [4]    float32  -          16
+        b     [1]    float32  -          4
+                                         20
+    """
 
     def bytes_per_device(self) -> tuple[int, ...]:
         """Return how many bytes each device holds of all together."""
@@ -55,7 +76,22 @@ def _bytes(held: tuple[int, ...]) -> str:
 def placements(module: nn.Module) -> Placements:
     """Return where a module's parameters and buffers lie on the devices, after a sync.
 
-    RuntimeError without SPMD, and for a tensor that is not on the device.
+    Args:
+        module: a module on the device.
+
+    Raises:
+        RuntimeError: there is no SPMD, or a tensor is not on the device.
+
+    Example:
+        Four devices (``CPU_NUM_DEVICES=4``):
+
+        >>> import torch, torch_go_xla.runtime as xr, torch_go_xla.distributed.spmd as xs
+        >>> from torch_go_xla import debug
+        >>> xr.use_spmd()
+        >>> model = torch.nn.Linear(4, 8).to("xla")
+        >>> sharded = xs.mark_sharding(model.weight, xs.get_1d_mesh("x"), ("x", None))
+        >>> debug.placements(model).bytes_per_device()  # a quarter of the weight, all of the bias
+        (64, 64, 64, 64)
     """
     tensors = [*module.named_parameters(), *module.named_buffers()]
     return Placements(_placed(name, t.detach()) for name, t in tensors)

@@ -42,9 +42,20 @@ _serving = False  # a recording that another process has asked for
 
 
 def start_trace(log_dir: str | os.PathLike[str]) -> None:
-    """Start a recording that `stop_trace` writes to a file, or into a directory.
+    """Start a recording that `stop_trace` writes.
 
-    RuntimeError if a recording runs already.
+    Args:
+        log_dir: a file that ends in ``.json``, or a directory, which is made.
+
+    Raises:
+        RuntimeError: a recording runs already.
+
+    Example:
+        >>> import tempfile, torch, torch_go_xla, torch_go_xla.debug.profiler as xp
+        >>> xp.start_trace(tempfile.mkdtemp())
+        >>> x = (torch.ones(2, device="xla") + 1).tolist()
+        >>> xp.stop_trace().name
+        '...trace.json'
     """
     global _path
     target = Path(log_dir)
@@ -55,7 +66,18 @@ def start_trace(log_dir: str | os.PathLike[str]) -> None:
 
 
 def stop_trace() -> Path:
-    """End the recording when the devices are done, write it, and return the file; RuntimeError if none runs."""
+    """End the recording when the devices are done, write it, and return the file.
+
+    Raises:
+        RuntimeError: no recording runs.
+        OSError: the file cannot be written.
+
+    Example:
+        >>> import torch_go_xla.debug.profiler as xp
+        >>> xp.stop_trace()
+        Traceback (most recent call last):
+        RuntimeError: stop_trace: no recording runs; start one with start_trace(path)
+    """
     global _path
     if _path is None:
         raise RuntimeError("stop_trace: no recording runs; start one with start_trace(path)")
@@ -144,6 +166,13 @@ def start_server(port: int, only_on_master: bool = True) -> Server | None:
 
     Raises:
         OSError: the port is taken.
+
+    Example:
+        >>> import torch_go_xla.debug.profiler as xp
+        >>> server = xp.start_server(0)
+        >>> server.port > 0
+        True
+        >>> server.close()
     """
     if only_on_master and not xm.is_master_ordinal():
         return None
@@ -191,14 +220,28 @@ def trace(
     Args:
         service_addr: a file or directory for a block; the address of another process's `start_server` with ``logdir``.
         logdir: the directory for what another process does; the call returns when it is written.
-        duration_ms: how long to record another process.
+        duration_ms: how long to record another process, in ms.
         num_tracing_attempts: how often to ask it.
-        host_tracer_level: accepted for torch_xla's programs, as ``device_tracer_level`` and ``interval_s`` are.
-        delay_ms: how long to wait before.
-        timeout_s: how long to wait for the answer besides.
+        host_tracer_level: accepted for torch_xla's programs.
+        device_tracer_level: accepted for torch_xla's programs.
+        delay_ms: how long to wait before, in ms.
+        timeout_s: how long to wait for the answer besides, in seconds.
+        interval_s: accepted for torch_xla's programs.
+
+    Returns:
+        The context for a block; None with ``logdir``.
 
     Raises:
         RuntimeError: a recording runs already, or the other process does not answer.
+
+    Example:
+        >>> import json, os, tempfile, torch, torch_go_xla, torch_go_xla.debug.profiler as xp
+        >>> path = os.path.join(tempfile.mkdtemp(), "steps.json")
+        >>> with xp.trace(path):
+        ...     x = torch.ones(2, device="xla") + 1
+        ...     torch_go_xla.sync()
+        >>> with open(path) as file:  # for Perfetto or chrome://tracing
+        ...     events = json.load(file)
     """
     if logdir is None:
         return _recording(service_addr)
@@ -208,14 +251,37 @@ def trace(
 
 
 def trace_detached(*args: Any, **kwargs: Any) -> threading.Thread:
-    """Call `trace` in a thread of its own, and return that."""
+    """Call `trace` in a thread of its own, and return that.
+
+    Args:
+        args: as for `trace`.
+        kwargs: as for `trace`.
+
+    Example:
+        >>> import tempfile, torch_go_xla.debug.profiler as xp
+        >>> server = xp.start_server(0)
+        >>> folder = tempfile.mkdtemp()
+        >>> thread = xp.trace_detached(f"localhost:{server.port}", logdir=folder, duration_ms=10)
+        >>> thread.join()  # what the process did in these 10 ms is in the folder
+        >>> server.close()
+    """
     thread = threading.Thread(target=trace, args=args, kwargs=kwargs, name="trace_detached", daemon=True)
     thread.start()
     return thread
 
 
 class Trace:
-    """A span of the calling thread under a name of the user's, as a context; nothing while no recording runs."""
+    """A span of the calling thread under a name of the user's, as a context; nothing while no recording runs.
+
+    Args:
+        name: the name.
+        kwargs: values that are written behind the name.
+
+    Example:
+        >>> import torch_go_xla.debug.profiler as xp
+        >>> with xp.Trace("augment", batch=3):  # the span "augment batch=3"
+        ...     batch = list(range(100))
+    """
 
     def __init__(self, name: str, **kwargs: Any) -> None:
         self.name = name + "".join(f" {key}={value}" for key, value in kwargs.items())
@@ -230,7 +296,14 @@ class Trace:
 
 
 class StepTrace(Trace):
-    """A `Trace` around a step, which it ends with ``xm.mark_step()``."""
+    """A `Trace` around a step, which it ends with ``xm.mark_step()``.
+
+    Example:
+        >>> import torch, torch_go_xla, torch_go_xla.debug.profiler as xp
+        >>> for step in range(2):
+        ...     with xp.StepTrace("train", step_num=step):
+        ...         x = torch.ones(2, device="xla") + 1
+    """
 
     def __exit__(self, *failure: object) -> None:
         try:
@@ -240,7 +313,19 @@ class StepTrace(Trace):
 
 
 def trace_me(scope: str) -> Callable[[_F], _F]:
-    """Return a decorator that makes every call of a function a `Trace`."""
+    """Return a decorator that makes every call of a function a `Trace`.
+
+    Args:
+        scope: the name of the spans.
+
+    Example:
+        >>> import torch_go_xla.debug.profiler as xp
+        >>> @xp.trace_me("augment")
+        ... def augment(batch):
+        ...     return batch[::-1]
+        >>> augment([1, 2])
+        [2, 1]
+    """
 
     def decorate(function: _F) -> _F:
         @functools.wraps(function)

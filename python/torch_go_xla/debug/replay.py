@@ -30,7 +30,18 @@ TYPES: dict[str, torch.dtype] = {name: getattr(torch, ours) for name, ours in HL
 
 
 def graphs(text: str) -> list[str]:
-    """Return the graphs of a file, each with the comments in front of it."""
+    """Return the graphs of a file, each with the comments in front of it.
+
+    Args:
+        text: the contents of the file.
+
+    Example:
+        >>> import torch, torch_go_xla
+        >>> from torch_go_xla.debug import graph, replay
+        >>> file = graph.text(torch.ones(2, device="xla") + 1) + graph.text(torch.ones(2, device="xla") + 2)
+        >>> len(replay.graphs(file))
+        2
+    """
     found, lines = [], []
     for line in text.splitlines():
         lines.append(line)
@@ -51,6 +62,17 @@ def random_inputs(graph: str, seed: int = 0) -> list[torch.Tensor]:
     """Return CPU tensors for the buffers that a graph reads: normal numbers, 0 and 1 for whole ones.
 
     They depend only on the graph and the seed.
+
+    Args:
+        graph: the text of the graph.
+        seed: any integer.
+
+    Example:
+        >>> import torch, torch_go_xla
+        >>> from torch_go_xla.debug import graph, replay
+        >>> x = torch.tensor([1.0, 2.0]).to("xla")
+        >>> [t.shape for t in replay.random_inputs(graph.text(x + 1))]
+        [torch.Size([2])]
     """
     generator = torch.Generator().manual_seed(seed)
     tensors = []
@@ -66,8 +88,19 @@ def random_inputs(graph: str, seed: int = 0) -> list[torch.Tensor]:
 def run(graph: str, inputs: Sequence[torch.Tensor] | None = None) -> list[torch.Tensor]:
     """Record a graph and return its results: xla tensors, pending until they are read or synced.
 
-    ``inputs`` are the values of its ``xla::data`` in order, `random_inputs` if they are not given. A graph of sharded
-    values runs with SPMD only. ValueError says what is wrong with a text.
+    Args:
+        graph: the text of the graph. One of sharded values runs with SPMD only.
+        inputs: the values of its ``xla::data`` in order; `random_inputs` by default.
+
+    Raises:
+        ValueError: the text is not a graph; the message says where.
+
+    Example:
+        >>> import torch, torch_go_xla
+        >>> from torch_go_xla.debug import graph, replay
+        >>> x = torch.tensor([1.0, 2.0]).to("xla")
+        >>> replay.run(graph.text(x + 1), inputs=[torch.tensor([5.0, 6.0])])
+        [tensor([6., 7.], device='xla:0')]
     """
     given = [x.to("xla").contiguous() for x in (random_inputs(graph) if inputs is None else inputs)]
     results = _shapes(_RESULT.findall(graph.rpartition("return")[2]))
@@ -80,7 +113,20 @@ def run(graph: str, inputs: Sequence[torch.Tensor] | None = None) -> list[torch.
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run every graph of some files and print the results."""
+    """Run every graph of some files and print the results.
+
+    Args:
+        arguments: the files and options; by default those of the command line.
+
+    Example:
+        >>> import os, tempfile, torch, torch_go_xla
+        >>> from torch_go_xla.debug import graph, replay
+        >>> os.chdir(tempfile.mkdtemp())
+        >>> size = open("graphs.ir", "w").write(graph.text(torch.ones(2, device="xla") + 1))
+        >>> replay.main(["graphs.ir"])
+        graphs.ir, graph 1
+        tensor([2., 2.])
+    """
     parser = argparse.ArgumentParser(prog="python -m torch_go_xla.debug.replay", description=__doc__)
     parser.add_argument("file", nargs="+", type=Path)
     parser.add_argument("--seed", type=int, default=0, help="of the inputs")

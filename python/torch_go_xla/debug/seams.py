@@ -18,7 +18,13 @@ __all__ = ["Record", "Seam", "Target", "records", "report"]
 
 
 def report() -> str:
-    """Return the table as text: of each seam what it replaces, what became of it here, why, what is lost without it."""
+    """Return the table as text: of each seam what it replaces, what became of it here, why, what is lost without it.
+
+    Example:
+        >>> from torch_go_xla.debug import seams
+        >>> print(seams.report())
+        torch ...
+    """
     parts = [f"torch {torch.__version__}"]
     for r in records():
         state = f"{r.state}: {r.why}" if r.why else r.state

@@ -122,6 +122,8 @@ def _close(end: object, closing: SimpleQueue[object], channels: Sequence[_Channe
 class ParallelLoader:
     """Reads batches from a loader and sends them to devices in the background.
 
+    What reading or sending a batch raises is raised where the batch is taken.
+
     Args:
         cpu_loader: the loader, such as a ``torch.utils.data.DataLoader``. Its batches are nested data with tensors.
         devices: batch i goes to device i modulo their number.
@@ -132,7 +134,16 @@ class ParallelLoader:
         host_to_device_transfer_threads: threads a device that send.
         input_sharding: a ShardingSpec for the tensors that it fits, or a dict of them by the keys of the batches.
 
-    What reading or sending a batch raises is raised to who takes the batch.
+    Example:
+        >>> import torch, torch_go_xla
+        >>> from torch_go_xla.distributed.parallel_loader import ParallelLoader
+        >>> batches = [torch.zeros(2), torch.ones(2)]
+        >>> loader = ParallelLoader(batches, [torch.device("xla:0")])
+        >>> loader.per_device_samples(), loader.batches_per_execution
+        (2, 1)
+        >>> [x.tolist() for x in loader.per_device_loader("xla:0")]
+        [[0.0, 0.0], [1.0, 1.0]]
+        >>> loader.close()
     """
 
     def __init__(
@@ -169,7 +180,11 @@ class ParallelLoader:
         return self._batches_per_execution
 
     def per_device_loader(self, device: Any) -> PerDeviceLoader:
-        """Return the iterator over a device's batches."""
+        """Return the iterator over a device's batches.
+
+        Args:
+            device: one of the devices, with its index.
+        """
         return PerDeviceLoader(self, torch.device(device))
 
     def per_device_samples(self) -> int:
@@ -177,7 +192,18 @@ class ParallelLoader:
         return len(self._cpu_loader) // len(self._ready)
 
     def next_item(self, device: torch.device) -> Any:
-        """Return a device's next batch, None after the last."""
+        """Return a device's next batch, None after the last. `PerDeviceLoader` calls it.
+
+        Args:
+            device: one of the devices, with its index.
+
+        Example:
+            >>> import torch, torch_go_xla
+            >>> from torch_go_xla.distributed.parallel_loader import ParallelLoader
+            >>> device = torch.device("xla:0")
+            >>> ParallelLoader([torch.ones(2)], [device]).next_item(device)
+            tensor([1., 1.], device='xla:0')
+        """
         sent = self._ready[device].get()
         return None if sent is None else sent.result()
 
@@ -189,7 +215,21 @@ class ParallelLoader:
 
 
 class PerDeviceLoader:
-    """The batches of one device. It syncs before a batch, after `batches_per_execution`, and after the last."""
+    """The batches of one device. It syncs before a batch, after ``batches_per_execution``, and after the last.
+
+    Args:
+        loader: reads and sends the batches.
+        device: one of its devices, with its index.
+
+    Example:
+        >>> import torch, torch_go_xla
+        >>> from torch_go_xla.distributed.parallel_loader import ParallelLoader, PerDeviceLoader
+        >>> device = torch.device("xla:0")
+        >>> for x in PerDeviceLoader(ParallelLoader([torch.ones(2)], [device]), device):
+        ...     y = x + 1  # a step, which is synced before the next batch
+        >>> y.tolist()
+        [2.0, 2.0]
+    """
 
     def __init__(self, loader: ParallelLoader, device: torch.device) -> None:
         self._loader = loader
@@ -213,7 +253,17 @@ class PerDeviceLoader:
         return item
 
     def next(self) -> Any:
-        """Return the next batch; StopIteration after the last."""
+        """Return the next batch, as ``next`` does.
+
+        Raises:
+            StopIteration: there are no more.
+
+        Example:
+            >>> import torch, torch_go_xla
+            >>> from torch_go_xla.distributed.parallel_loader import ParallelLoader
+            >>> ParallelLoader([torch.ones(2)], [torch.device("xla:0")]).per_device_loader("xla:0").next()
+            tensor([1., 1.], device='xla:0')
+        """
         return next(self)
 
 
@@ -224,8 +274,18 @@ class MpDeviceLoader:
 
     Args:
         loader: as ParallelLoader's ``cpu_loader``.
-        device: the device.
+        device: the device, with its index.
         kwargs: ParallelLoader's other arguments, such as ``input_sharding``.
+
+    Example:
+        >>> import torch, torch_go_xla.core.xla_model as xm
+        >>> from torch_go_xla.distributed.parallel_loader import MpDeviceLoader
+        >>> data = torch.utils.data.TensorDataset(torch.arange(4.0), torch.arange(4.0) * 2)
+        >>> loader = torch.utils.data.DataLoader(data, batch_size=2)
+        >>> for x, y in MpDeviceLoader(loader, xm.xla_device()):
+        ...     print(x, y)
+        tensor([0., 1.], device='xla:0') tensor([0., 2.], device='xla:0')
+        tensor([2., 3.], device='xla:0') tensor([4., 6.], device='xla:0')
     """
 
     def __init__(self, loader: Any, device: Any, **kwargs: Any) -> None:

@@ -88,10 +88,25 @@ class XlaBackend(Backend):
     """The collectives of a process group on xla tensors.
 
     Groups into which the processes of the job do not divide evenly, and parts of different sizes, go through the host
-    and gloo.
+    and gloo. torch calls its methods, for the functions of ``torch.distributed``.
 
-    torch makes this backend beside gloo's where none is named, so that the processes are a job is asked for with the
-    first xla tensor: RuntimeError if they are not.
+    Args:
+        ranks: the ranks in the job of the group's processes.
+        rank: the rank of this process in the group.
+        host: the backend for CPU tensors.
+
+    Raises:
+        RuntimeError: at the first collective: the processes are not those of the job, or SPMD is on. torch makes this
+            backend beside gloo's where none is named, so it is not checked before.
+
+    Example:
+        >>> import torch, torch.distributed as dist, torch_go_xla
+        >>> dist.init_process_group("xla", init_method="xla://")  # a process that was not launched is the only one
+        >>> x = torch.ones(2, device="xla")
+        >>> dist.all_reduce(x)
+        >>> x.tolist()
+        [1.0, 1.0]
+        >>> dist.destroy_process_group()
     """
 
     def __init__(self, ranks: list[int], rank: int, host: Any) -> None:
@@ -317,6 +332,12 @@ def _meet(
 
 
 def register() -> None:
-    """Register the backend and the way to find the other processes."""
+    """Register the backend "xla" and the initialization method "xla://" with torch. The import of the package does so.
+
+    Example:
+        >>> import torch.distributed as dist, torch_go_xla
+        >>> "xla" in dist.Backend.backend_list
+        True
+    """
     dist.Backend.register_backend("xla", _create, extended_api=True, devices=["xla"])
     register_rendezvous_handler("xla", _meet)  # type: ignore[no-untyped-call]

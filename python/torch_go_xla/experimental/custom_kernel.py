@@ -46,8 +46,18 @@ def flash_attention(
         partition_spec: how the operands and the result lie on ``mesh``, under SPMD.
         mesh: a Mesh; by default the global one.
 
+    Returns:
+        (batch, heads, length of q, size).
+
     Raises:
         ValueError: one of the segment ids without the other.
+
+    Example:
+        >>> import torch, torch_go_xla
+        >>> from torch_go_xla.experimental.custom_kernel import flash_attention
+        >>> q, k, v = torch.randn(3, 2, 4, 16, 8, device="xla").unbind()
+        >>> flash_attention(q, k, v, causal=True, sm_scale=8**-0.5).shape
+        torch.Size([2, 4, 16, 8])
     """
     if (q_segment_ids is None) != (kv_segment_ids is None):
         raise ValueError("Both q_segment_ids and kv_segment_ids should be provided.")

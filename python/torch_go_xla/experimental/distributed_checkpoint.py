@@ -89,7 +89,23 @@ def _copied(state_dict: dict[str, Any]) -> dict[str, Any]:
 
 
 class SPMDSavePlanner(DefaultSavePlanner):
-    """A planner that writes tensors marked with a sharding; in a job, each process what its devices hold of them."""
+    """A planner that writes tensors marked with a sharding; in a job, each process what its devices hold of them.
+
+    Example:
+        Four devices (``CPU_NUM_DEVICES=4``). The file is one of torch, which any mesh reads:
+
+        >>> import tempfile, torch, torch.distributed.checkpoint as dcp
+        >>> import torch_go_xla.runtime as xr, torch_go_xla.distributed.spmd as xs
+        >>> from torch_go_xla.experimental.distributed_checkpoint import SPMDSavePlanner
+        >>> xr.use_spmd()
+        >>> x = xs.mark_sharding(torch.ones(8, device="xla"), xs.get_1d_mesh("x"), ("x",))
+        >>> folder = tempfile.mkdtemp()
+        >>> metadata = dcp.save({"x": x}, storage_writer=dcp.FileSystemWriter(folder), planner=SPMDSavePlanner())
+        >>> state = {"x": torch.zeros(8)}
+        >>> dcp.load(state, checkpoint_id=folder)
+        >>> state["x"].sum()
+        tensor(8.)
+    """
 
     def set_up_planner(
         self, state_dict: dict[str, Any], storage_meta: StorageMeta | None = None, is_coordinator: bool = False
@@ -102,6 +118,20 @@ class SPMDLoadPlanner(DefaultLoadPlanner):
     """A planner that reads into tensors in place, in a job what its devices hold of them.
 
     They keep their shardings, whichever those were that were written.
+
+    Example:
+        Four devices (``CPU_NUM_DEVICES=4``):
+
+        >>> import tempfile, torch, torch.distributed.checkpoint as dcp
+        >>> import torch_go_xla.runtime as xr, torch_go_xla.distributed.spmd as xs
+        >>> from torch_go_xla.experimental.distributed_checkpoint import SPMDLoadPlanner
+        >>> xr.use_spmd()
+        >>> folder = tempfile.mkdtemp()
+        >>> metadata = dcp.save({"x": torch.ones(8)}, checkpoint_id=folder)
+        >>> state = {"x": xs.mark_sharding(torch.zeros(8, device="xla"), xs.get_1d_mesh("x"), ("x",))}
+        >>> dcp.load(state, storage_reader=dcp.FileSystemReader(folder), planner=SPMDLoadPlanner())
+        >>> state["x"].sum().item()
+        8.0
     """
 
     def set_up_planner(self, state_dict: dict[str, Any], *args: Any, **kwargs: Any) -> None:
@@ -113,6 +143,20 @@ def prime_optimizer(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
     """Give an optimizer the state that a checkpoint can be read into, by a step with gradients of zero.
 
     The step may change the parameters and the state: restore both afterwards.
+
+    Args:
+        optimizer: the optimizer, of parameters on the device.
+
+    Returns:
+        The optimizer.
+
+    Example:
+        >>> import torch, torch_go_xla
+        >>> from torch_go_xla.experimental.distributed_checkpoint import prime_optimizer
+        >>> w = torch.nn.Parameter(torch.ones(2, device="xla"))
+        >>> optimizer = prime_optimizer(torch.optim.Adam([w]))
+        >>> sorted(optimizer.state[w])
+        ['exp_avg', 'exp_avg_sq', 'step']
     """
     for group in optimizer.param_groups:
         for p in group["params"]:
@@ -139,16 +183,34 @@ class _Writer(FileSystemWriter):
 class CheckpointManager:
     """Takes and keeps checkpoints of a training, and reads them.
 
-    ::
+    Args:
+        path: the folder, which is made if need be; in a job, of a file system that all processes share.
+        save_interval: a step whose number it divides is saved.
+        max_to_keep: how many checkpoints are kept; those written first are deleted. 0 keeps all.
+        max_pending_async: how many may wait to be written before `save_async` waits.
+        num_of_threads: how many write a checkpoint.
+        process_group: those that save together, all processes by default.
+        chkpt_on_preemption: save the next step after a SIGTERM, which does not end the process any more. The
+            manager is then to be made in the main thread.
 
-        manager = CheckpointManager("run", save_interval=100, max_to_keep=3)
-        if steps := manager.all_steps():
-            prime_optimizer(optimizer)
-            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-            manager.restore(max(steps), state)
-        for step, batch in enumerate(loader):
-            ...
-            manager.save_async(step, {"model": model.state_dict(), "optimizer": optimizer.state_dict()})
+    Raises:
+        ValueError: a number that makes no sense.
+
+    Example:
+        >>> import tempfile, torch, torch_go_xla
+        >>> from torch_go_xla.experimental.distributed_checkpoint import CheckpointManager, prime_optimizer
+        >>> model = torch.nn.Linear(4, 2, device="xla")
+        >>> optimizer = torch.optim.Adam(model.parameters())
+        >>> state = {"model": model.state_dict(), "optimizer": prime_optimizer(optimizer).state_dict()}
+        >>> manager = CheckpointManager(tempfile.mkdtemp(), save_interval=100, max_to_keep=2)
+        >>> [manager.should_save(step) for step in (50, 100)]
+        [False, True]
+        >>> for step in (100, 150, 200, 300):
+        ...     saved = manager.save_async(step, state)  # step 150 is not
+        >>> manager.join()
+        >>> manager.all_steps()
+        [200, 300]
+        >>> manager.restore(max(manager.all_steps()), state)
     """
 
     def __init__(
@@ -161,20 +223,6 @@ class CheckpointManager:
         process_group: dist.ProcessGroup | None = None,
         chkpt_on_preemption: bool = True,
     ) -> None:
-        """Take up the checkpoints of a folder, which is made if need be.
-
-        Args:
-            path: the folder; in a job, of a file system that all processes share.
-            save_interval: a step whose number it divides is saved.
-            max_to_keep: how many checkpoints are kept; those written first are deleted. 0 keeps all.
-            max_pending_async: how many may wait to be written before `save_async` waits.
-            num_of_threads: how many write a checkpoint.
-            process_group: those that save together, all processes by default.
-            chkpt_on_preemption: save the next step after a SIGTERM, which does not end the process any more. The
-                manager is then to be made in the main thread.
-
-        ValueError for a number that makes no sense.
-        """
         if save_interval < 1 or max_to_keep < 0 or max_pending_async < 1 or num_of_threads < 1:
             raise ValueError("save_interval, max_pending_async, num_of_threads: want 1 or more; max_to_keep: 0 or more")
         self.base_path = Path(path)
@@ -213,20 +261,58 @@ class CheckpointManager:
         return {step: folder for step, (_, folder) in sorted(found.items(), key=lambda item: item[1][0])}
 
     def reached_preemption(self, step: int) -> bool:
-        """Tell whether a process has got SIGTERM; in a job every process asks in the same steps."""
+        """Tell whether a process has got SIGTERM; in a job every process asks in the same steps.
+
+        Args:
+            step: the number of the step.
+
+        Raises:
+            RuntimeError: the manager was made without ``chkpt_on_preemption``.
+
+        Example:
+            >>> import os, signal, tempfile, torch, torch_go_xla
+            >>> from torch_go_xla.experimental.distributed_checkpoint import CheckpointManager
+            >>> manager = CheckpointManager(tempfile.mkdtemp(), save_interval=100)
+            >>> os.kill(os.getpid(), signal.SIGTERM)
+            >>> manager.reached_preemption(7), manager.should_save(7)
+            (True, True)
+            >>> handler = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        """
         if not self.chkpt_on_preemption:
             raise RuntimeError("the manager was made without chkpt_on_preemption")
         return any(told != b"\0" for told in rendezvous("preemption", bytes([self._terminated])))
 
     def should_save(self, step: int) -> bool:
-        """Tell whether a step is to be saved: by its number, or because the process is to end."""
+        """Tell whether a step is to be saved: by its number, or because the process is to end.
+
+        Args:
+            step: the number of the step.
+        """
         return step % self.save_interval == 0 or (self.chkpt_on_preemption and self.reached_preemption(step))
 
     def save(self, step: int, state_dict: dict[str, Any], force: bool = False) -> bool:
-        """Save a step if `should_save`, or by ``force``; return whether it was.
+        """Save a step if `should_save`, or by ``force``.
 
-        A checkpoint of the same step stays until the new one is whole and on the disk. OSError, or torch's
-        CheckpointException, says what failed.
+        A checkpoint of the same step stays until the new one is whole and on the disk.
+
+        Args:
+            step: the number of the step.
+            state_dict: nested dicts with tensors and other values.
+            force: save it, whatever its number.
+
+        Returns:
+            Whether it was saved.
+
+        Raises:
+            OSError: a file cannot be written.
+            torch.distributed.checkpoint.api.CheckpointException: a process of the job has failed to write its part.
+
+        Example:
+            >>> import tempfile, torch, torch_go_xla
+            >>> from torch_go_xla.experimental.distributed_checkpoint import CheckpointManager
+            >>> manager = CheckpointManager(tempfile.mkdtemp(), save_interval=100, chkpt_on_preemption=False)
+            >>> manager.save(7, {"w": torch.ones(2, device="xla")}, force=True)
+            True
         """
         if not (force or self.should_save(step)):
             return False
@@ -238,6 +324,14 @@ class CheckpointManager:
         """Do what `save` does, and write in another thread what the tensors are now; `join` raises what fails there.
 
         The process ends after what is being written is whole. A call after the end of the main thread writes at once.
+
+        Args:
+            step: the number of the step.
+            state_dict: nested dicts with tensors and other values.
+            force: save it, whatever its number.
+
+        Returns:
+            Whether it will be saved.
         """
         if not (force or self.should_save(step)):
             return False
@@ -333,7 +427,12 @@ class CheckpointManager:
     def restore(self, step: int, state_dict: dict[str, Any]) -> None:
         """Read a checkpoint into the tensors of a state, in place, and its other values.
 
-        ValueError for a step that is not there.
+        Args:
+            step: one of `all_steps`.
+            state_dict: nested dicts with the names of the state that was saved. Tensors keep their shardings.
+
+        Raises:
+            ValueError: there is no checkpoint of the step.
         """
         folders = self._by_age()
         if step not in folders:

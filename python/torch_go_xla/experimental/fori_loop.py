@@ -34,6 +34,7 @@ def while_loop(
 
     Example:
         >>> import torch, torch_go_xla
+        >>> from torch_go_xla.experimental.fori_loop import while_loop
         >>> i, x = torch.tensor(5, device="xla"), torch.ones(2, device="xla")
         >>> while_loop(lambda i, x: i > 0, lambda i, x: (i - 1, x * 2), (i, x))[1].tolist()
         [32.0, 32.0]
@@ -60,6 +61,7 @@ def fori_loop(lower: torch.Tensor, upper: torch.Tensor, body_fun: Callable[..., 
 
     Example:
         >>> import torch, torch_go_xla
+        >>> from torch_go_xla.experimental.fori_loop import fori_loop
         >>> lower, upper = torch.tensor([2], device="xla"), torch.tensor([5], device="xla")
         >>> fori_loop(lower, upper, lambda x: x + 1, torch.zeros(2, device="xla"))[1].tolist()
         [3.0, 3.0]

@@ -35,6 +35,7 @@ def gradient_accumulation(
 
     Example:
         >>> import torch, torch_go_xla
+        >>> from torch_go_xla.experimental.gradient_accumulation import gradient_accumulation
         >>> model = torch.nn.Linear(4, 1, device="xla")
         >>> batches = torch.randn(3, 8, 4, device="xla")
         >>> loss = gradient_accumulation(lambda x: model(x).square().mean(), (batches,), model)

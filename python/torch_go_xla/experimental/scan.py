@@ -58,6 +58,7 @@ def scan(
 
     Example:
         >>> import torch, torch_go_xla
+        >>> from torch_go_xla.experimental.scan import scan
         >>> init, xs = torch.zeros(2, device="xla"), torch.ones(3, 2, device="xla")
         >>> carry, ys = scan(lambda carry, x: (carry + x, carry), init, xs)
         >>> carry.tolist(), ys.shape

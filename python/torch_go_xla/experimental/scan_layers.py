@@ -35,6 +35,7 @@ def scan_layers(
 
     Example:
         >>> import torch, torch_go_xla
+        >>> from torch_go_xla.experimental.scan_layers import scan_layers
         >>> layers = [torch.nn.Linear(16, 16, device="xla") for _ in range(10)]
         >>> scan_layers(layers, torch.randn(2, 16, device="xla")).shape
         torch.Size([2, 16])

@@ -38,7 +38,21 @@ class SpmdFullyShardedDataParallel(nn.Module):
         auto_wrapper_callable: wraps them in place of this class.
         extra_data_axis: another axis of the mesh that the first dimension of the output is sharded over.
 
-    RuntimeError for a module that is wrapped already or has no ``forward``, ValueError for a mesh without the axes.
+    Raises:
+        RuntimeError: the module is wrapped already or has no ``forward``.
+        ValueError: there is no mesh, or it lacks an axis.
+
+    Example:
+        Four devices (``CPU_NUM_DEVICES=4``):
+
+        >>> import torch, torch_go_xla.runtime as xr, torch_go_xla.distributed.spmd as xs
+        >>> from torch_go_xla.experimental.spmd_fully_sharded_data_parallel import SpmdFullyShardedDataParallel
+        >>> xr.use_spmd()
+        >>> mesh = xs.Mesh(range(4), (4,), ("fsdp",))
+        >>> model = SpmdFullyShardedDataParallel(torch.nn.Linear(8, 4), mesh=mesh)
+        >>> x = xs.mark_sharding(torch.ones(16, 8, device="xla"), mesh, ("fsdp", None))
+        >>> model(x).shape, type(model.module).__name__
+        (torch.Size([16, 4]), 'Linear')
     """
 
     def __init__(

@@ -48,10 +48,11 @@ def stablehlo_custom_call(
     Raises:
         ValueError: no results, or shapes and dtypes of different numbers.
         TypeError: a dtype that xla tensors cannot have.
-        XlaError: at the next sync: the device knows no such target, or it failed.
+        XlaError: where a result is read: the device knows no such target, or it failed.
 
     Example:
         >>> import torch, torch_go_xla
+        >>> from torch_go_xla.experimental.stablehlo_custom_call import stablehlo_custom_call
         >>> x = torch.ones(3, device="xla")
         >>> stablehlo_custom_call([x], "Sharding", [x.shape], [x.dtype]).tolist()
         [1.0, 1.0, 1.0]

@@ -25,7 +25,22 @@ _REFRESH = 0.2
 
 
 class Progress:
-    """A line on the terminal for saves that take long. ``total`` is the bytes that are to be written, once known."""
+    """A line on the terminal for saves that take longer than two seconds.
+
+    Args:
+        what: the text before the figures.
+        clock: returns the time in seconds.
+
+    Attributes:
+        total: the bytes that are to be written, once known.
+
+    Example:
+        >>> from torch_go_xla.utils.checkpoint_file import Progress
+        >>> progress = Progress("saving model.pt")
+        >>> progress.begin(8_000_000)
+        >>> progress.wrote(2_000_000)  # shown if standard error is a terminal
+        >>> progress.close()
+    """
 
     def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.total = 0
@@ -37,11 +52,19 @@ class Progress:
         self._shown = False
 
     def begin(self, total: int) -> None:
-        """Say how many bytes of tensors are to be written."""
+        """Say how much is to be written.
+
+        Args:
+            total: in bytes.
+        """
         self.total = total
 
     def wrote(self, nbytes: int) -> None:
-        """Count bytes that were written."""
+        """Count what was written, and show it.
+
+        Args:
+            nbytes: in bytes, since the last call.
+        """
         self._done += nbytes
         now = self._clock()
         if now < self._next or not _on_terminal():
@@ -55,7 +78,7 @@ class Progress:
         )
 
     def close(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self._shown:
             _show("\r\033[K")
 
@@ -78,9 +101,21 @@ def _show(text: str) -> None:
 
 
 def write(data: Any, file: Sink | IO[bytes]) -> None:
-    """Write data by ``torch.save``; raises what has stopped that, an interrupt for one.
+    """Write data by ``torch.save``; raise the error that has stopped that, an interrupt for one.
 
     Torch's writer, which is closed in any case, then finds its file incomplete, and would report only that.
+
+    Args:
+        data: what ``torch.save`` takes.
+        file: a `Sink` or an open binary file.
+
+    Example:
+        >>> import io, torch
+        >>> from torch_go_xla.utils.checkpoint_file import write
+        >>> file = io.BytesIO()
+        >>> write(torch.ones(2), file)
+        >>> torch.load(io.BytesIO(file.getvalue()))
+        tensor([1., 1.])
     """
     try:
         torch.save(data, cast(IO[bytes], file))
@@ -96,6 +131,21 @@ def save(data: Any, file_or_path: str | os.PathLike[str] | IO[bytes]) -> None:
 
     The tensors are of one moment (see `snapshot`). They are fetched one by one while the file is written, so the host
     needs memory only for the largest storage. A path is replaced by the complete file; see `replacing`.
+
+    Args:
+        data: what ``torch.save`` takes.
+        file_or_path: a path, or an open binary file.
+
+    Raises:
+        OSError: the file cannot be written. The old file stays.
+
+    Example:
+        >>> import os, tempfile, torch, torch_go_xla
+        >>> from torch_go_xla.utils import checkpoint_file
+        >>> path = os.path.join(tempfile.mkdtemp(), "x.pt")
+        >>> checkpoint_file.save(torch.ones(2, device="xla"), path)
+        >>> torch.load(path)
+        tensor([1., 1.])
     """
     # Others are unwrapped as they are pickled. Data without them stay as they are: a copy has tuples for torch.Size.
     if any(isinstance(leaf, FunctionalTensor) for leaf in tree_leaves(data)):

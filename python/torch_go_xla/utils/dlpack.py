@@ -12,7 +12,20 @@ _torch: Any = torch
 
 
 def to_dlpack(xla_tensor: torch.Tensor) -> Any:
-    """Return a capsule with the value of an xla tensor, in place; BufferError if the host cannot read it there."""
+    """Return a capsule with the value of an xla tensor, in place, which another library takes over.
+
+    Args:
+        xla_tensor: the tensor. What is recorded of it is computed first.
+
+    Raises:
+        BufferError: the host cannot read the value where it is.
+
+    Example:
+        >>> import torch, torch_go_xla
+        >>> from torch_go_xla.utils.dlpack import to_dlpack
+        >>> torch.from_dlpack(to_dlpack(torch.ones(2, device="xla")))
+        tensor([1., 1.])
+    """
     return _torch.utils.dlpack.to_dlpack(xla_tensor)
 
 
@@ -21,5 +34,14 @@ def from_dlpack(ext_tensor: Any) -> torch.Tensor:
 
     Do not write to that memory while the xla tensor lives; the device does not. A copy is made where the memory is not
     aligned as the device needs it, to 64 bytes on the CPU.
+
+    Args:
+        ext_tensor: an array with ``__dlpack__``, such as numpy's, or a capsule.
+
+    Example:
+        >>> import numpy as np, torch_go_xla
+        >>> from torch_go_xla.utils.dlpack import from_dlpack
+        >>> from_dlpack(np.ones(2, np.float32))
+        tensor([1., 1.], device='xla:0')
     """
     return _torch.from_dlpack(ext_tensor, device="xla")  # type: ignore[no-any-return]

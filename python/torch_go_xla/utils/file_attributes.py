@@ -16,7 +16,17 @@ _COPIED = ("user.", "system.", "security.selinux")
 
 @dataclass(frozen=True)
 class Attributes:
-    """Owner, group, mode and extended attributes of a file or folder."""
+    """Owner, group, mode and extended attributes of a file or folder.
+
+    Example:
+        >>> import os, stat, tempfile
+        >>> from torch_go_xla.utils.file_attributes import Attributes
+        >>> with tempfile.TemporaryFile() as old, tempfile.TemporaryFile() as new:
+        ...     os.fchmod(old.fileno(), 0o640)
+        ...     Attributes.of(old.fileno()).give(new.fileno())
+        ...     oct(stat.S_IMODE(os.fstat(new.fileno()).st_mode))
+        '0o640'
+    """
 
     owner: int
     group: int
@@ -25,14 +35,24 @@ class Attributes:
 
     @classmethod
     def of(cls, fd: int) -> Attributes:
-        """Read those of an open file or folder."""
+        """Return those of an open file or folder.
+
+        Args:
+            fd: the file's descriptor.
+        """
         status = os.fstat(fd)
         return cls(status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode), _extended(fd))
 
     def give(self, fd: int) -> None:
-        """Give them to an open file or folder; PermissionError if another user's file cannot be made.
+        """Give them to an open file or folder.
 
         The mode comes last, so that a file that was made private is never open to more users than the old one.
+
+        Args:
+            fd: the file's descriptor.
+
+        Raises:
+            PermissionError: this user cannot make the file another user's or another group's.
         """
         status = os.fstat(fd)
         if (status.st_uid, status.st_gid) != (self.owner, self.group):
@@ -40,7 +60,17 @@ class Attributes:
         self._finish(fd, self.mode)
 
     def give_rights(self, fd: int) -> None:
-        """Do what `give` does as far as this user may. Who cannot get the old group's rights gets those of others."""
+        """Do what `give` does as far as this user may. Who cannot get the old group's rights gets those of others.
+
+        Args:
+            fd: the file's descriptor.
+
+        Example:
+            >>> import tempfile
+            >>> from torch_go_xla.utils.file_attributes import Attributes
+            >>> with tempfile.TemporaryFile() as old, tempfile.TemporaryFile() as new:
+            ...     Attributes.of(old.fileno()).give_rights(new.fileno())
+        """
         try:
             self.give(fd)
         except PermissionError:

@@ -54,13 +54,24 @@ def save_file(
 
     Tensors are fetched one by one as they are written.
 
-    Raises what the library does. ValueError: a value is not a tensor, not dense, not contiguous, or of a type that the
-    format has no name for. RuntimeError: tensors share memory. TypeError: names or metadata are not strings. OSError:
-    writing failed.
+    Args:
+        tensors: contiguous tensors by their names, which share no memory.
+        filename: the path.
+        metadata: texts by their names, which are stored too.
 
-    ::
+    Raises:
+        ValueError: a value is not a tensor, not dense, not contiguous, or of a type that the format has no name for.
+        RuntimeError: tensors share memory.
+        TypeError: names or metadata are not strings.
+        OSError: the file cannot be written. The old file stays.
 
-        save_file(model.state_dict(), "model.safetensors", metadata={"format": "pt"})
+    Example:
+        >>> import os, tempfile, safetensors.torch, torch
+        >>> from torch_go_xla.utils.safetensors import save_file
+        >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
+        >>> save_file({"w": torch.ones(2, device="xla")}, path, metadata={"format": "pt"})
+        >>> safetensors.torch.load_file(path)
+        {'w': tensor([1., 1.])}
     """
     _check_strings(tensors, "names of tensors")
     _check_strings([*(metadata or {}), *(metadata or {}).values()], "metadata")

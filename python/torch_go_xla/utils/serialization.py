@@ -29,7 +29,15 @@ __all__ = ["TensorReference", "load", "save"]
 
 @dataclass(frozen=True)
 class TensorReference:
-    """What stands for a tensor in the index: the number of its storage's file, and which view of that it is."""
+    """What stands for a tensor in the index: the number of its storage's file, and which view of that it is.
+
+    Example:
+        >>> import torch
+        >>> from torch_go_xla.utils.serialization import TensorReference
+        >>> where = {"size": (2, 3), "stride": (3, 1), "offset": 0}
+        >>> TensorReference(0, torch.float32, **where, requires_grad=False, is_parameter=False).size
+        (2, 3)
+    """
 
     tid: int
     dtype: torch.dtype
@@ -52,6 +60,16 @@ def save(data: Any, path: str | os.PathLike[str], master_only: bool = True, glob
         path: of the index; the folder beside it has its name and ``.tensors``.
         master_only: only the first process writes.
         global_master: with ``master_only``, the first of all processes rather than of each machine.
+
+    Raises:
+        OSError: a file cannot be written. The old data stay.
+
+    Example:
+        >>> import os, tempfile, torch, torch_go_xla.utils.serialization as xser
+        >>> path = os.path.join(tempfile.mkdtemp(), "model.pt")
+        >>> xser.save({"w": torch.ones(2, device="xla"), "epoch": 3}, path)
+        >>> sorted(os.listdir(os.path.dirname(path)))
+        ['model.pt', 'model.pt.tensors']
     """
     from ..core import xla_model
 
@@ -67,10 +85,28 @@ def save(data: Any, path: str | os.PathLike[str], master_only: bool = True, glob
 
 
 def load(path: str | os.PathLike[str], map_location: Any = None) -> Any:
-    """Load what `save` has written: to the CPU, or where ``map_location`` says, as for ``torch.load``.
+    """Load what `save` has written.
 
-    One storage after the other goes by way of the host. Files are not trusted: pickle.UnpicklingError if they want
-    code to be run, ValueError if they are not what `save` writes.
+    One storage after the other goes by way of the host. Files are not trusted: nothing in them can run code.
+
+    Args:
+        path: of the index.
+        map_location: where the tensors go, as for ``torch.load``; by default to the CPU.
+
+    Returns:
+        The data.
+
+    Raises:
+        pickle.UnpicklingError: a file wants code to be run.
+        ValueError: the files are not what `save` writes.
+        FileNotFoundError: the index, or a file that it names, is missing.
+
+    Example:
+        >>> import os, tempfile, torch, torch_go_xla.utils.serialization as xser
+        >>> path = os.path.join(tempfile.mkdtemp(), "model.pt")
+        >>> xser.save({"w": torch.ones(2, device="xla"), "epoch": 3}, path)
+        >>> xser.load(path)
+        {'w': tensor([1., 1.]), 'epoch': 3}
     """
     path = os.path.realpath(os.fspath(path))
     missing = None

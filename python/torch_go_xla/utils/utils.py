@@ -44,7 +44,17 @@ _Print = Callable[..., Any]
 
 
 class Cleaner:
-    """Call a function when the object dies, at the end of the process at the latest; not in a forked child."""
+    """Calls a function when the object dies, at the end of the process at the latest; not in a forked child.
+
+    Args:
+        func: the function, without arguments.
+
+    Example:
+        >>> import torch_go_xla.utils.utils as xu
+        >>> cleaner = xu.Cleaner(lambda: print("cleaned"))
+        >>> del cleaner
+        cleaned
+    """
 
     def __init__(self, func: Callable[[], Any]) -> None:
         self.func = func
@@ -57,7 +67,18 @@ def _call_in(process: int, func: Callable[[], Any]) -> None:
 
 
 class LazyProperty:
-    """A value that is computed when it is first read."""
+    """A value that is computed when it is first read.
+
+    Args:
+        gen_fn: computes it.
+
+    Example:
+        >>> import torch_go_xla.utils.utils as xu
+        >>> lazy = xu.LazyProperty(lambda: print("computed") or 3)
+        >>> lazy.value, lazy.value
+        computed
+        (3, 3)
+    """
 
     def __init__(self, gen_fn: Callable[[], Any]) -> None:
         self._gen_fn: Callable[[], Any] | None = gen_fn
@@ -73,7 +94,16 @@ class LazyProperty:
 
 
 class TmpFolder:
-    """A temporary folder, ``name``, which goes with the object."""
+    """A temporary folder, ``name``, which is removed with the object.
+
+    Example:
+        >>> import os, torch_go_xla.utils.utils as xu
+        >>> folder = xu.TmpFolder()
+        >>> name = folder.name
+        >>> del folder
+        >>> os.path.exists(name)
+        False
+    """
 
     def __init__(self) -> None:
         self.name = tempfile.mkdtemp()
@@ -81,12 +111,17 @@ class TmpFolder:
 
 
 class SampleGenerator:
-    """Yield the same data ``sample_count`` times: a loader for benchmarks and examples.
+    """Yields the same data again and again: a loader for benchmarks and examples.
 
     Each iteration over it starts from the beginning.
 
+    Args:
+        data: what each item is.
+        sample_count: how many items there are.
+
     Example:
-        >>> list(SampleGenerator(data="batch", sample_count=2))
+        >>> import torch_go_xla.utils.utils as xu
+        >>> list(xu.SampleGenerator(data="batch", sample_count=2))
         ['batch', 'batch']
     """
 
@@ -105,7 +140,16 @@ class SampleGenerator:
         return self.next()
 
     def next(self) -> Any:
-        """Return the data; StopIteration after ``sample_count`` calls."""
+        """Return the data.
+
+        Raises:
+            StopIteration: it was called ``sample_count`` times.
+
+        Example:
+            >>> import torch_go_xla.utils.utils as xu
+            >>> xu.SampleGenerator(data="batch", sample_count=2).next()
+            'batch'
+        """
         if self._count >= self._sample_count:
             raise StopIteration
         self._count += 1
@@ -113,7 +157,22 @@ class SampleGenerator:
 
 
 class FnDataGenerator:
-    """Yield ``count`` pairs ``(data, func(data))`` with ``data = gen_tensor(batch_size, *dims)``."""
+    """Yields pairs of random data and a function of it: a loader for benchmarks and examples.
+
+    Args:
+        func: gets the data and returns the second item of the pair.
+        batch_size: the first size of the data.
+        gen_tensor: makes the data of the sizes that it gets, such as ``torch.randn``.
+        dims: the other sizes; [1] by default.
+        count: how many pairs there are.
+
+    Example:
+        >>> import torch, torch_go_xla.utils.utils as xu
+        >>> pairs = xu.FnDataGenerator(lambda x: 2 * x, batch_size=2, gen_tensor=torch.ones, dims=[3], count=5)
+        >>> x, y = next(pairs)
+        >>> x.shape, y.tolist(), len(pairs)
+        (torch.Size([2, 3]), [[2.0, 2.0, 2.0], [2.0, 2.0, 2.0]], 5)
+    """
 
     def __init__(
         self,
@@ -140,7 +199,16 @@ class FnDataGenerator:
         return self.next()
 
     def next(self) -> Any:
-        """Return the next pair; StopIteration after ``count`` of them."""
+        """Return the next pair.
+
+        Raises:
+            StopIteration: there were ``count`` of them.
+
+        Example:
+            >>> import torch, torch_go_xla.utils.utils as xu
+            >>> xu.FnDataGenerator(torch.sum, batch_size=2, gen_tensor=torch.ones).next()[1]
+            tensor(2.)
+        """
         if self._emitted >= self._count:
             raise StopIteration
         self._emitted += 1
@@ -149,14 +217,39 @@ class FnDataGenerator:
 
 
 class DataWrapper:
-    """Base of the classes whose tensors a loader sends to the device."""
+    """Base of the classes whose tensors a loader sends to the device.
+
+    Example:
+        >>> import torch, torch_go_xla.utils.utils as xu
+        >>> class Sentence(xu.DataWrapper):
+        ...     def __init__(self, text, ids):
+        ...         self.text, self.ids = text, ids
+        ...     def get_tensors(self):
+        ...         return [self.ids]
+        ...     def from_tensors(self, tensors):
+        ...         return Sentence(self.text, *tensors)
+        >>> sentence = Sentence("a b", torch.tensor([0, 1]))
+        >>> sentence.from_tensors([t.to("xla") for t in sentence.get_tensors()]).ids.device
+        device(type='xla', index=0)
+    """
 
     def get_tensors(self) -> list[Any]:
-        """Return the tensors on the CPU to send."""
+        """Return the tensors on the CPU to send.
+
+        Raises:
+            NotImplementedError: the class does not define it.
+        """
         raise NotImplementedError(f"{type(self).__name__}.get_tensors is not implemented")
 
     def from_tensors(self, tensors: list[Any]) -> Any:
-        """Return the object with the sent tensors, in the order of `get_tensors`."""
+        """Return the object with the sent tensors.
+
+        Args:
+            tensors: the tensors, in the order of `get_tensors`.
+
+        Raises:
+            NotImplementedError: the class does not define it.
+        """
         raise NotImplementedError(f"{type(self).__name__}.from_tensors is not implemented")
 
 
@@ -164,7 +257,22 @@ class DataWrapper:
 
 
 def getenv_as(name: str, type: Callable[[Any], Any], defval: Any = None) -> Any:
-    """Return a variable of the environment as a type, ``defval`` if it is not set; a bool is written as a number."""
+    """Return a variable of the environment as a type.
+
+    Args:
+        name: the variable.
+        type: makes the value of the text; ``bool`` reads a number.
+        defval: what is returned if the variable is not set.
+
+    Raises:
+        ValueError: as the type raises it.
+
+    Example:
+        >>> import os, torch_go_xla.utils.utils as xu
+        >>> os.environ["STEPS"] = "100"
+        >>> xu.getenv_as("STEPS", int), xu.getenv_as("EPOCHS", int, 1)
+        (100, 1)
+    """
     text = os.environ.get(name)
     if text is None:
         return defval
@@ -172,7 +280,18 @@ def getenv_as(name: str, type: Callable[[Any], Any], defval: Any = None) -> Any:
 
 
 def check_env_flag(name: str, default: str = "") -> bool:
-    """Tell whether a variable of the environment is ``true`` or a number above 0."""
+    """Tell whether a variable of the environment is ``true`` or a number above 0.
+
+    Args:
+        name: the variable.
+        default: its text if it is not set.
+
+    Example:
+        >>> import os, torch_go_xla.utils.utils as xu
+        >>> os.environ["VERBOSE"] = "1"
+        >>> xu.check_env_flag("VERBOSE"), xu.check_env_flag("QUIET")
+        (True, False)
+    """
     flag = os.getenv(name, default)
     return flag == "true" or (flag.isdigit() and int(flag) > 0)
 
@@ -181,7 +300,16 @@ def check_env_flag(name: str, default: str = "") -> bool:
 
 
 def as_list(t: Any) -> Any:
-    """Return a list or tuple as it is, anything else as a list of one."""
+    """Return a list or tuple as it is, anything else as a list of one.
+
+    Args:
+        t: any value.
+
+    Example:
+        >>> import torch_go_xla.utils.utils as xu
+        >>> xu.as_list(3), xu.as_list((3, 4))
+        ([3], (3, 4))
+    """
     return t if isinstance(t, tuple | list) else [t]
 
 
@@ -198,7 +326,18 @@ def _children(value: Any) -> Iterator[Any]:
 
 
 def for_each_instance(value: Any, select_fn: Callable[[Any], bool], fn: Callable[[Any], Any]) -> None:
-    """Call ``fn`` on what ``select_fn`` picks in nested data: containers, DataWrappers, attributes of objects."""
+    """Call a function on some of the values in nested data: containers, `DataWrapper` objects, attributes of objects.
+
+    Args:
+        value: the data, which may refer to itself.
+        select_fn: picks the values. What is inside a picked value is not looked at.
+        fn: is called on each, once.
+
+    Example:
+        >>> import torch_go_xla.utils.utils as xu
+        >>> xu.for_each_instance([1, {"a": 2.5}], lambda x: isinstance(x, float), print)
+        2.5
+    """
     seen: set[int] = set()
 
     def visit(x: Any) -> None:
@@ -215,9 +354,19 @@ def for_each_instance(value: Any, select_fn: Callable[[Any], bool], fn: Callable
 
 
 def for_each_instance_rewrite(value: Any, select_fn: Callable[[Any], bool], fn: Callable[[Any], Any]) -> Any:
-    """Return nested data with ``fn(x)`` in the place of each x that ``select_fn`` picks.
+    """Return nested data with some of its values replaced.
 
     Tuples become lists, as in torch_xla: what refers to itself has to be there before its items are.
+
+    Args:
+        value: the data, which may refer to itself.
+        select_fn: picks the values to replace.
+        fn: gets a picked value and returns what takes its place.
+
+    Example:
+        >>> import torch_go_xla.utils.utils as xu
+        >>> xu.for_each_instance_rewrite({"a": (1, "b")}, lambda x: isinstance(x, int), lambda x: -x)
+        {'a': [-1, 'b']}
     """
     made: dict[int, Any] = {}
 
@@ -248,7 +397,19 @@ def for_each_instance_rewrite(value: Any, select_fn: Callable[[Any], bool], fn: 
 
 
 def shape(inputs: Any) -> list[int]:
-    """Return the sizes of nested lists; AssertionError if those of the items differ."""
+    """Return the sizes of nested lists.
+
+    Args:
+        inputs: lists or tuples. Anything else has no sizes.
+
+    Raises:
+        AssertionError: items have different sizes.
+
+    Example:
+        >>> import torch_go_xla.utils.utils as xu
+        >>> xu.shape([[1, 2, 3], [4, 5, 6]])
+        [2, 3]
+    """
     if not isinstance(inputs, list | tuple):
         return []
     inner = [shape(x) for x in inputs]
@@ -257,14 +418,33 @@ def shape(inputs: Any) -> list[int]:
 
 
 def flatten_nested_tuple(inputs: Any) -> tuple[Any, ...]:
-    """Return the leaves of nested lists and tuples."""
+    """Return the leaves of nested lists and tuples.
+
+    Args:
+        inputs: lists or tuples. Anything else is a leaf.
+
+    Example:
+        >>> import torch_go_xla.utils.utils as xu
+        >>> xu.flatten_nested_tuple((1, [2, (3,)]))
+        (1, 2, 3)
+    """
     if not isinstance(inputs, list | tuple):
         return (inputs,)
     return tuple(leaf for x in inputs for leaf in flatten_nested_tuple(x))
 
 
 def list_copy_append(ilist: Sequence[Any], item: Any) -> list[Any]:
-    """Return a copy of a list with an item behind it."""
+    """Return a copy of a list with an item at its end.
+
+    Args:
+        ilist: the list, which stays as it is.
+        item: the item.
+
+    Example:
+        >>> import torch_go_xla.utils.utils as xu
+        >>> xu.list_copy_append([1, 2], 3)
+        [1, 2, 3]
+    """
     return [*ilist, item]
 
 
@@ -272,27 +452,82 @@ def list_copy_append(ilist: Sequence[Any], item: Any) -> list[Any]:
 
 
 def null_print(*args: Any, **kwargs: Any) -> None:
-    """Print nothing."""
+    """Print nothing.
+
+    Args:
+        args: ignored.
+        kwargs: ignored.
+
+    Example:
+        >>> import torch_go_xla.utils.utils as xu
+        >>> xu.null_print("loss", 0.5)
+    """
 
 
 def eprint(*args: Any, **kwargs: Any) -> None:
-    """Print to stderr."""
+    """Print to stderr.
+
+    Args:
+        args: as for ``print``.
+        kwargs: as for ``print``, without ``file``.
+
+    Example:
+        >>> import torch_go_xla.utils.utils as xu
+        >>> xu.eprint("loss", 0.5)
+    """
     print(*args, file=sys.stderr, **kwargs)
 
 
 def get_print_fn(debug: int | None = None) -> _Print:
-    """Return `eprint` if ``debug``, or else the variable DEBUG, is not 0; `null_print` otherwise."""
+    """Return `eprint` or `null_print`.
+
+    Args:
+        debug: print if it is not 0; by default the variable DEBUG, or 0.
+
+    Example:
+        >>> import torch_go_xla.utils.utils as xu
+        >>> xu.get_print_fn(debug=0) is xu.null_print
+        True
+    """
     return eprint if (int(os.environ.get("DEBUG", "0")) if debug is None else debug) else null_print
 
 
 def timed(fn: Callable[[], Any], msg: str = "", printfn: _Print | None = eprint) -> Any:
-    """Call a function and print how long it took, in ms."""
+    """Call a function and print how long it took, in ms.
+
+    Args:
+        fn: the function, without arguments.
+        msg: printed before the time.
+        printfn: prints; as `get_print_fn` says if None.
+
+    Returns:
+        What the function returns.
+
+    Example:
+        >>> import torch_go_xla.utils.utils as xu
+        >>> xu.timed(lambda: 1 + 1, "sum: ", print)
+        sum: 0.0...ms
+        2
+    """
     with TimedScope(msg, printfn):
         return fn()
 
 
 class TimedScope:
-    """Print how long a block took, in ms, unless `set_error` was called."""
+    """Prints how long a block took, in ms, unless `set_error` was called.
+
+    Args:
+        msg: printed before the time.
+        printfn: prints; as `get_print_fn` says if None.
+
+    Example:
+        >>> import time, torch_go_xla.utils.utils as xu
+        >>> with xu.TimedScope("slept: ", print):
+        ...     time.sleep(0.01)
+        slept: ...ms
+        >>> with xu.TimedScope("failed: ", print) as scope:
+        ...     scope.set_error(ValueError())
+    """
 
     def __init__(self, msg: str = "", printfn: _Print | None = eprint) -> None:
         self._msg = msg
@@ -311,7 +546,11 @@ class TimedScope:
             self._printfn(f"{self._msg}{1000.0 * (time.time() - self._start):.3f}ms")
 
     def set_error(self, error: Any) -> None:
-        """Say that the block failed."""
+        """Say that the block failed: nothing is printed.
+
+        Args:
+            error: the error.
+        """
         self._error = error
 
 
@@ -319,7 +558,16 @@ class TimedScope:
 
 
 def get_free_tcp_ports(n: int = 1) -> list[int]:
-    """Return ports of this machine that were free a moment ago."""
+    """Return ports of this machine that were free a moment ago.
+
+    Args:
+        n: how many.
+
+    Example:
+        >>> import torch_go_xla.utils.utils as xu
+        >>> len(xu.get_free_tcp_ports(2))
+        2
+    """
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) for _ in range(n)]
         for s in sockets:
@@ -328,6 +576,17 @@ def get_free_tcp_ports(n: int = 1) -> list[int]:
 
 
 def parallel_work(num_workers: int, fn: Callable[..., Any], *args: Any) -> list[Any]:
-    """Return ``list(map(fn, *args))``, computed by so many threads; what a call raises is raised here."""
+    """Return ``list(map(fn, *args))``, computed by threads.
+
+    Args:
+        num_workers: how many threads.
+        fn: the function. What a call raises is raised here.
+        args: sequences of its arguments.
+
+    Example:
+        >>> import torch_go_xla.utils.utils as xu
+        >>> xu.parallel_work(2, pow, [1, 2, 3], [2, 2, 2])
+        [1, 4, 9]
+    """
     with futures.ThreadPoolExecutor(max_workers=num_workers) as executor:
         return list(executor.map(fn, *args))

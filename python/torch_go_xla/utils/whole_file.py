@@ -31,13 +31,40 @@ _NEW = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
 
 
 class Sink(Protocol):
-    """What a file is written to."""
+    r"""What a file is written to.
+
+    Example:
+        >>> import os, tempfile
+        >>> from torch_go_xla.utils.whole_file import Sink, replacing
+        >>> def number(sink: Sink, lines: list[str]) -> None:
+        ...     for i, line in enumerate(lines):
+        ...         sink.write(memoryview(f"{i} {line}\n".encode()))
+        >>> path = os.path.join(tempfile.mkdtemp(), "lines.txt")
+        >>> with replacing(path) as sink:
+        ...     number(sink, ["first", "second"])
+        >>> open(path).read()
+        '0 first\n1 second\n'
+    """
 
     def write(self, data: memoryview, /) -> int:
-        """Take bytes, which may be overwritten after the call; return their number."""
+        """Take bytes, which may be overwritten after the call.
+
+        Args:
+            data: the bytes.
+
+        Returns:
+            Their number.
+        """
 
     def flush(self) -> None:
-        """Do nothing that could not be left out."""
+        """Do nothing that could not be left out. A program that writes to files calls it.
+
+        Example:
+            >>> import os, tempfile
+            >>> from torch_go_xla.utils.whole_file import replacing
+            >>> with replacing(os.path.join(tempfile.mkdtemp(), "x")) as sink:
+            ...     sink.flush()
+        """
 
 
 class _Writing:
@@ -202,19 +229,36 @@ def _set_direct(fd: int, on: bool) -> bool:
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str], wrote: Callable[[int], None] = lambda n: None) -> Iterator[Sink]:
-    """Give a new file that takes the place of ``path`` when the block ends well, and vanishes if not.
+    """Yield a new file that takes the place of ``path`` when the block ends well, and vanishes if not.
 
     At every moment, a crash included, ``path`` is the old file or the new one, whole and on the disk. The new one has
     the owner, group, mode and extended attributes of the old, before the first byte is written. Temporary files for
     ``path`` that killed processes left are removed. A link is followed. Other than regular files (``/dev/null``, a
-    pipe) are written directly. ``wrote`` is called with the number of bytes of each chunk.
+    pipe) are written directly.
 
     A file that can be written but not replaced is written in place, as ``torch.save`` does. Its folder is not writable,
     or a new file cannot get its owner. The old content is then lost once the first 2 MB, or all if that is less, are
     ready. A crash after that leaves neither. A file that is a mount point is overwritten when the new content is
     complete.
 
-    OSError says what failed; PermissionError, before anything is written, that the old file is write-protected.
+    Args:
+        path: the file.
+        wrote: is called with the number of bytes of each chunk.
+
+    Raises:
+        PermissionError: the old file is write-protected. Nothing was written.
+        OSError: writing failed.
+
+    Example:
+        >>> import os, tempfile
+        >>> from torch_go_xla.utils.whole_file import replacing
+        >>> path = os.path.join(tempfile.mkdtemp(), "notes.txt")
+        >>> with replacing(path) as file:
+        ...     size = file.write(b"whole")
+        ...     os.path.exists(path)
+        False
+        >>> open(path).read()
+        'whole'
     """
     path = os.path.realpath(os.fspath(path))
     if os.path.exists(path) and not os.path.isfile(path):
@@ -231,9 +275,24 @@ def replacing(path: str | os.PathLike[str], wrote: Callable[[int], None] = lambd
 
 @contextlib.contextmanager
 def new(path: str, wrote: Callable[[int], None], like: Attributes | None = None) -> Iterator[Sink]:
-    """Create a file at an unused path. It may not be on the disk before `flush`.
+    """Create a file, and yield what it is written to. It may not be on the disk before `flush`.
 
-    ``like`` has the attributes of the file next to it; only its users can open the new one.
+    Args:
+        path: an unused path.
+        wrote: is called with the number of bytes of each chunk.
+        like: the attributes that the file gets; only their users can open it.
+
+    Raises:
+        FileExistsError: the path is used.
+        OSError: writing failed.
+
+    Example:
+        >>> import os, tempfile
+        >>> from torch_go_xla.utils import whole_file
+        >>> path = os.path.join(tempfile.mkdtemp(), "notes.txt")
+        >>> with whole_file.new(path, wrote=print) as file:
+        ...     size = file.write(b"whole")
+        5
     """
     fd = os.open(path, _NEW, 0o666 if like is None else 0o600)
     try:
@@ -247,7 +306,17 @@ def new(path: str, wrote: Callable[[int], None], like: Attributes | None = None)
 
 
 def attributes(path: str) -> Attributes | None:
-    """Return what a file has that takes the place of ``path``; None if there is none yet."""
+    """Return what a file has that takes the place of ``path``; None if there is none yet.
+
+    Args:
+        path: the path of a file or folder.
+
+    Example:
+        >>> import tempfile
+        >>> from torch_go_xla.utils import whole_file
+        >>> oct(whole_file.attributes(tempfile.mkdtemp()).mode)
+        '0o700'
+    """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -259,7 +328,19 @@ def attributes(path: str) -> Attributes | None:
 
 
 def flush(path: str) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
+    """Wait until a file, or the names in a folder, are on the disk.
+
+    Args:
+        path: the path of the file or folder.
+
+    Raises:
+        OSError: there is no such file, or the disk fails.
+
+    Example:
+        >>> import tempfile
+        >>> from torch_go_xla.utils import whole_file
+        >>> whole_file.flush(tempfile.mkdtemp())
+    """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except PermissionError:  # a folder in which this user may make files, but not read
@@ -390,7 +471,21 @@ def _remove_abandoned(folder: str, prefix: str) -> None:
 
 @contextlib.contextmanager
 def open_folder(path: str) -> Iterator[int]:
-    """Open a folder, to lock or flush it."""
+    """Open a folder, to lock or flush it, and yield its descriptor.
+
+    Args:
+        path: the path of the folder.
+
+    Raises:
+        OSError: there is no such folder, or this user cannot read it.
+
+    Example:
+        >>> import tempfile
+        >>> from torch_go_xla.utils import whole_file
+        >>> with whole_file.open_folder(tempfile.mkdtemp()) as fd:
+        ...     whole_file.lock(fd)
+        True
+    """
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield fd
@@ -400,7 +495,23 @@ def open_folder(path: str) -> Iterator[int]:
 
 @contextlib.contextmanager
 def new_folder(parent: str, name: Callable[[], str]) -> Iterator[tuple[str, int]]:
-    """Make a folder of a new name, which is locked within the block; give its path and the open folder."""
+    """Make a folder of a new name, which is locked within the block. Yields its path and the open folder.
+
+    Args:
+        parent: the path of the folder that it is made in.
+        name: returns a name, and another at each call.
+
+    Raises:
+        FileExistsError: the name is used.
+
+    Example:
+        >>> import os, secrets, tempfile
+        >>> from torch_go_xla.utils import whole_file
+        >>> parent = tempfile.mkdtemp()
+        >>> with whole_file.new_folder(parent, lambda: secrets.token_hex(8)) as (path, fd):
+        ...     os.path.dirname(path) == parent
+        True
+    """
     while True:
         path = os.path.join(parent, name())
         os.mkdir(path)
@@ -416,7 +527,22 @@ def new_folder(parent: str, name: Callable[[], str]) -> Iterator[tuple[str, int]
 
 
 def lock(fd: int, shared: bool = False) -> bool | None:
-    """Lock an open file or folder; False if someone else has, None where the file system has no locks."""
+    """Lock an open file or folder, until it is closed.
+
+    Args:
+        fd: its descriptor.
+        shared: other shared locks are allowed.
+
+    Returns:
+        True, False if someone else has a lock, None where the file system has no locks.
+
+    Example:
+        >>> import tempfile
+        >>> from torch_go_xla.utils import whole_file
+        >>> with tempfile.NamedTemporaryFile() as first, open(first.name) as second:
+        ...     whole_file.lock(first.fileno()), whole_file.lock(second.fileno())
+        (True, False)
+    """
     try:
         fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:

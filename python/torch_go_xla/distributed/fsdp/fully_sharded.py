@@ -34,11 +34,20 @@ class XlaFullyShardedDataParallel(nn.Module):
         auto_wrapper_callable: wraps them in the place of this class.
         options: torch_xla's others, which say how its collectives are laid out; they are accepted.
 
+    Raises:
+        RuntimeError: the module is wrapped already.
+
     Example:
         >>> import torch, torch_go_xla
+        >>> from torch_go_xla.distributed.fsdp import XlaFullyShardedDataParallel
         >>> model = XlaFullyShardedDataParallel(torch.nn.Linear(4, 2))
-        >>> model(torch.ones(1, 4, device="xla")).shape
-        torch.Size([1, 2])
+        >>> batches = torch.ones(3, 8, 4, device="xla")
+        >>> with model.no_sync():  # gradients of the first two batches stay in the process
+        ...     for x in batches[:2]:
+        ...         model(x).sum().backward()
+        >>> model(batches[2]).sum().backward()  # those of all three are summed over the processes
+        >>> model.clip_grad_norm_(1.0).shape, model.module.weight.shape, model.extra_repr()
+        (torch.Size([]), torch.Size([2, 4]), 'world_size=1')
     """
 
     def __init__(
@@ -93,7 +102,22 @@ class XlaFullyShardedDataParallel(nn.Module):
             return getattr(super().__getattr__("_fsdp_wrapped_module"), name)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the module."""
+        """Call the module.
+
+        Args:
+            args: what it takes.
+            kwargs: what it takes.
+
+        Returns:
+            What it returns.
+
+        Example:
+            >>> import torch, torch_go_xla
+            >>> from torch_go_xla.distributed.fsdp import XlaFullyShardedDataParallel
+            >>> model = XlaFullyShardedDataParallel(torch.nn.Linear(4, 2))
+            >>> model(torch.ones(1, 4, device="xla")).shape
+            torch.Size([1, 2])
+        """
         half = self._autocast if self._autocast in (torch.bfloat16, torch.float16) else None
         with torch.autocast("xla", half, enabled=half is not None):
             return self._fsdp_wrapped_module(*args, **kwargs)
@@ -111,16 +135,36 @@ class XlaFullyShardedDataParallel(nn.Module):
             self._fsdp_wrapped_module.set_requires_gradient_sync(True)
 
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0, groups: Any = None) -> torch.Tensor:
-        """Scale the gradients so that the norm of them all is ``max_norm`` at most; return the norm of before."""
+        """Scale the gradients so that the norm of them all, over all processes, is ``max_norm`` at most.
+
+        Args:
+            max_norm: the largest norm.
+            norm_type: the exponent of the norm, such as 2.0 or ``inf``.
+            groups: accepted for torch_xla's programs.
+
+        Returns:
+            The norm of before, a scalar.
+        """
         return torch.nn.utils.clip_grad_norm_(self.parameters(), max_norm, norm_type)
 
     def get_shard_metadata(self) -> dict[str, Any]:
-        """Raise NotImplementedError: shards know their place."""
+        """Raise an error where torch_xla returns what its tools consolidate checkpoints by: shards know their place.
+
+        Raises:
+            NotImplementedError: always. The message says how to consolidate a checkpoint.
+
+        Example:
+            >>> import torch, torch_go_xla
+            >>> from torch_go_xla.distributed.fsdp import XlaFullyShardedDataParallel
+            >>> XlaFullyShardedDataParallel(torch.nn.Linear(4, 2)).get_shard_metadata()
+            Traceback (most recent call last):
+            NotImplementedError: parameters are DTensors, which know their place: ...
+        """
         raise NotImplementedError(
             "parameters are DTensors, which know their place: save and consolidate by torch.distributed.checkpoint "
             "(python -m torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER FILE)"
         )
 
     def extra_repr(self) -> str:
-        """Say over how many processes the module is sharded."""
+        """Return over how many processes the module is sharded, as a text."""
         return f"world_size={runtime.world_size()}"

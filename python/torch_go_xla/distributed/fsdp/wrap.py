@@ -26,21 +26,70 @@ Policy = Callable[..., bool]
 
 
 def always_wrap_policy(*args: Any, **kwargs: Any) -> bool:
-    """Wrap every module."""
+    """Wrap every module.
+
+    Args:
+        args: what a policy is called with.
+        kwargs: what a policy is called with.
+
+    Returns:
+        True.
+
+    Example:
+        >>> import torch
+        >>> from torch_go_xla.distributed.fsdp.wrap import always_wrap_policy
+        >>> always_wrap_policy(module=torch.nn.ReLU(), recurse=False, unwrapped_params=0)
+        True
+    """
     return True
 
 
 def lambda_auto_wrap_policy(
     module: nn.Module, recurse: bool, unwrapped_params: int, lambda_fn: Callable[[nn.Module], bool]
 ) -> bool:
-    """Wrap the modules for which ``lambda_fn`` is true."""
+    """Wrap the modules for which a function is true. Give ``lambda_fn`` by ``functools.partial``.
+
+    Args:
+        module: the module that is asked about.
+        recurse: the question is whether to look at its children.
+        unwrapped_params: the number of elements of its parameters that are in no inner wrapper.
+        lambda_fn: tells whether to wrap a module.
+
+    Returns:
+        The answer.
+
+    Example:
+        >>> import functools, torch
+        >>> from torch_go_xla.distributed.fsdp.wrap import lambda_auto_wrap_policy
+        >>> policy = functools.partial(lambda_auto_wrap_policy, lambda_fn=lambda m: isinstance(m, torch.nn.Linear))
+        >>> policy(torch.nn.ReLU(), recurse=False, unwrapped_params=0)
+        False
+    """
     return recurse or lambda_fn(module)
 
 
 def transformer_auto_wrap_policy(
     module: nn.Module, recurse: bool, unwrapped_params: int, transformer_layer_cls: Collection[type[nn.Module]]
 ) -> bool:
-    """Wrap the modules of some classes."""
+    """Wrap the modules of some classes. Give ``transformer_layer_cls`` by ``functools.partial``.
+
+    Args:
+        module: the module that is asked about.
+        recurse: the question is whether to look at its children.
+        unwrapped_params: the number of elements of its parameters that are in no inner wrapper.
+        transformer_layer_cls: the classes.
+
+    Returns:
+        The answer.
+
+    Example:
+        >>> import functools, torch
+        >>> from torch_go_xla.distributed.fsdp.wrap import transformer_auto_wrap_policy
+        >>> layer = torch.nn.TransformerEncoderLayer(8, 2)
+        >>> policy = functools.partial(transformer_auto_wrap_policy, transformer_layer_cls={type(layer)})
+        >>> policy(layer, recurse=False, unwrapped_params=1000)
+        True
+    """
     return recurse or isinstance(module, tuple(transformer_layer_cls))
 
 
@@ -55,8 +104,22 @@ def size_based_auto_wrap_policy(
     """Wrap modules whose parameters have at least ``min_num_params`` elements.
 
     Args:
+        module: the module that is asked about.
+        recurse: the question is whether to look at its children.
+        unwrapped_params: the number of elements of its parameters that are in no inner wrapper.
+        min_num_params: the number of elements.
         force_leaf_modules: whose children are not looked at, by default MultiheadAttention.
         exclude_wrap_modules: which are not wrapped themselves, by default ModuleList and ModuleDict.
+
+    Returns:
+        The answer.
+
+    Example:
+        >>> import functools, torch
+        >>> from torch_go_xla.distributed.fsdp.wrap import size_based_auto_wrap_policy
+        >>> policy = functools.partial(size_based_auto_wrap_policy, min_num_params=1000)
+        >>> policy(torch.nn.Linear(100, 100), recurse=False, unwrapped_params=10_100)
+        True
     """
     leaves = (nn.MultiheadAttention,) if force_leaf_modules is None else tuple(force_leaf_modules)
     excluded = (nn.ModuleList, nn.ModuleDict) if exclude_wrap_modules is None else tuple(exclude_wrap_modules)
@@ -75,13 +138,29 @@ def recursive_wrap(
     """Wrap the parts of a module that a policy names, innermost first.
 
     Args:
+        module: the module, whose children are replaced.
+        auto_wrap_policy: names the parts.
         wrapper_cls: is called with the part and ``kwargs``, and with what the part has as ``_wrap_overrides``.
         ignored_modules: stay as they are.
         ignored_params: do not count.
         only_wrap_children: the module itself is not wrapped.
+        kwargs: arguments of the wrapper.
 
     Returns:
         The module, and the number of elements of the parameters in wrapped parts.
+
+    Example:
+        >>> import functools, torch
+        >>> from torch_go_xla.distributed.fsdp.wrap import recursive_wrap, transformer_auto_wrap_policy
+        >>> policy = functools.partial(transformer_auto_wrap_policy, transformer_layer_cls={torch.nn.Linear})
+        >>> model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+        >>> recursive_wrap(model, policy, torch.nn.Sequential)
+        (Sequential(
+          (0): Sequential(
+            (0): Linear(in_features=4, out_features=4, bias=True)
+          )
+          (1): ReLU()
+        ), 20)
     """
     ignored = {id(p) for p in ignored_params}
     count = sum(p.numel() for p in module.parameters() if id(p) not in ignored)
@@ -111,9 +190,24 @@ def _wrap(inner: str, module: nn.Module, state: dict[str, Any], prefix: str, *ar
 
 
 def hide_in_state_dicts(wrapper: nn.Module, attribute: str) -> None:
-    """Let the state dicts of a wrapper have the names of the module that is its ``attribute``.
+    """Let the state dicts of a wrapper have the names of the module that is in it.
 
     State dicts with these names are loaded too.
+
+    Args:
+        wrapper: the wrapper.
+        attribute: the name of the attribute that is the module.
+
+    Example:
+        >>> import torch
+        >>> from torch_go_xla.distributed.fsdp.wrap import hide_in_state_dicts
+        >>> class Wrapper(torch.nn.Module):
+        ...     def __init__(self, inner):
+        ...         super().__init__()
+        ...         self.inner = inner
+        ...         hide_in_state_dicts(self, "inner")
+        >>> list(Wrapper(torch.nn.Linear(4, 2)).state_dict())
+        ['weight', 'bias']
     """
     hooks = (functools.partial(hook, f"{attribute}.") for hook in (_unwrap, _wrap))
     wrapper.register_state_dict_post_hook(next(hooks))  # type: ignore[no-untyped-call]

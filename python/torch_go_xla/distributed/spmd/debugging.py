@@ -42,7 +42,17 @@ def visualize_sharding(
         max_width: of the table, in characters.
 
     Returns:
-        The table: of `rich` if it is installed, else a text. ValueError for another text than a sharding.
+        The table: of `rich` if it is installed, else a text.
+
+    Raises:
+        ValueError: the text is not a sharding.
+
+    Example:
+        >>> from torch_go_xla.distributed.spmd.debugging import visualize_sharding
+        >>> table = visualize_sharding("{devices=[2,2]0,1,2,3}", use_color=False)
+        Visualizing {devices=[2,2]0,1,2,3} (showing up to the first two dimensions)
+        ...CPU 0...CPU 1...
+        ...CPU 2...CPU 3...
     """
     cells = _cells(sharding)
     print(f"Visualizing {sharding} (showing up to the first two dimensions)")
@@ -93,10 +103,43 @@ def _text_table(cells: list[list[str]], min_width: int) -> str:
 
 
 def construct_v1_sharding_str(t: torch.Tensor) -> str:
-    """Return the sharding of a tensor in GSPMD's form with a list of devices; "" if there is none."""
+    """Return the sharding of a tensor in GSPMD's form with a list of devices; "" if there is none.
+
+    Args:
+        t: a tensor on the device.
+
+    Example:
+        Four devices (``CPU_NUM_DEVICES=4``):
+
+        >>> import torch, torch_go_xla.runtime as xr, torch_go_xla.distributed.spmd as xs
+        >>> from torch_go_xla.distributed.spmd.debugging import construct_v1_sharding_str
+        >>> xr.use_spmd()
+        >>> x = xs.mark_sharding(torch.ones(8, 2, device="xla"), xs.get_1d_mesh("x"), ("x", None))
+        >>> construct_v1_sharding_str(x)
+        '{devices=[4,1]0,1,2,3}'
+    """
     return _XLAC._get_xla_sharding_spec(t)
 
 
 def visualize_tensor_sharding(t: torch.Tensor, **kwargs: Any) -> Any:
-    """Print where a tensor lies; the options are those of `visualize_sharding`."""
+    """Print where a tensor lies.
+
+    Args:
+        t: a tensor on the device.
+        kwargs: options of `visualize_sharding`.
+
+    Returns:
+        The table, as `visualize_sharding`.
+
+    Example:
+        Four devices (``CPU_NUM_DEVICES=4``):
+
+        >>> import torch, torch_go_xla.runtime as xr, torch_go_xla.distributed.spmd as xs
+        >>> from torch_go_xla.distributed.spmd.debugging import visualize_tensor_sharding
+        >>> xr.use_spmd()
+        >>> x = xs.mark_sharding(torch.ones(8, 2, device="xla"), xs.get_1d_mesh("x"), (None, "x"))
+        >>> table = visualize_tensor_sharding(x, use_color=False)
+        Visualizing {devices=[1,4]0,1,2,3} (showing up to the first two dimensions)
+        ...CPU 0...CPU 1...CPU 2...CPU 3...
+    """
     return visualize_sharding(construct_v1_sharding_str(t), **kwargs)

@@ -17,7 +17,14 @@ _tensordot: Any = torch.ops.torch_go_xla.tensordot
 
 
 class XLAPatchedLinear(torch.autograd.Function):
-    """``F.linear`` as one product of the input as it is, forward and backward."""
+    """``F.linear`` as one product of the input as it is, forward and backward.
+
+    Example:
+        >>> import torch, torch_go_xla.distributed.spmd as xs
+        >>> x, weight = torch.ones(5, 3, 4, device="xla"), torch.ones(2, 4, device="xla")
+        >>> xs.XLAPatchedLinear.apply(x, weight).shape
+        torch.Size([5, 3, 2])
+    """
 
     @staticmethod
     @custom_fwd(device_type="xla")  # type: ignore[untyped-decorator]
@@ -43,19 +50,54 @@ class XLAPatchedLinear(torch.autograd.Function):
 
 
 def xla_patched_nn_linear_forward(m: nn.Linear, input: torch.Tensor) -> torch.Tensor:
-    """Return what a linear layer makes of an input; a replacement of ``nn.Linear.forward``."""
+    """Return what a linear layer makes of an input; a replacement of ``nn.Linear.forward``.
+
+    Args:
+        m: the layer.
+        input: (..., features that go in), on the device.
+
+    Returns:
+        (..., features that come out).
+
+    Example:
+        >>> import torch, torch_go_xla.distributed.spmd as xs
+        >>> layer = torch.nn.Linear(4, 2, device="xla")
+        >>> xs.xla_patched_nn_linear_forward(layer, torch.ones(5, 3, 4, device="xla")).shape
+        torch.Size([5, 3, 2])
+    """
     return XLAPatchedLinear.apply(input, m.weight, m.bias)  # type: ignore[no-any-return]
 
 
 class EinsumLinear(nn.Linear):
-    """An ``nn.Linear`` that computes by `XLAPatchedLinear`."""
+    """An ``nn.Linear`` that computes by `XLAPatchedLinear`.
+
+    Example:
+        >>> import torch, torch_go_xla.distributed.spmd as xs
+        >>> xs.EinsumLinear(4, 2, device="xla")(torch.ones(5, 3, 4, device="xla")).shape
+        torch.Size([5, 3, 2])
+    """
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         return xla_patched_nn_linear_forward(self, input)
 
 
 def apply_xla_patch_to_nn_linear(module: nn.Module) -> nn.Module:
-    """Replace the linear layers within a module by EinsumLinear with the same parameters; returns the module."""
+    """Replace the linear layers within a module by `EinsumLinear` layers with the same parameters.
+
+    Args:
+        module: the module, which is changed.
+
+    Returns:
+        The module.
+
+    Example:
+        >>> import torch, torch_go_xla.distributed.spmd as xs
+        >>> xs.apply_xla_patch_to_nn_linear(torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.ReLU()))
+        Sequential(
+          (0): EinsumLinear(in_features=4, out_features=2, bias=True)
+          (1): ReLU()
+        )
+    """
     for name, child in module.named_children():
         if type(child) is nn.Linear:
             with torch.device("meta"):

@@ -45,12 +45,30 @@ def _require(condition: bool, message: str) -> None:
 class Mesh:
     """The devices of all processes as an array.
 
-    Attributes:
+    Args:
         device_ids: the devices, in row-major order of the mesh.
         mesh_shape: the sizes of the mesh.
-        axis_names: the names of its axes, or None.
+        axis_names: the names of its axes, if they have names.
 
-    AssertionError unless the mesh has each device once.
+    Raises:
+        AssertionError: the mesh does not have each device once, or not one name for each axis.
+
+    Example:
+        Four devices (``CPU_NUM_DEVICES=4``):
+
+        >>> import torch_go_xla.runtime as xr, torch_go_xla.distributed.spmd as xs
+        >>> xr.use_spmd()
+        >>> mesh = xs.Mesh(range(4), (2, 2), ("data", "model"))
+        >>> mesh.size(), dict(mesh.shape()), mesh.get_logical_mesh().tolist()
+        (4, {'data': 2, 'model': 2}, [[0, 1], [2, 3]])
+        >>> mesh.get_axis_name_idx("model"), mesh.axes((None, ("data", "model")))
+        (1, [(), (0, 1)])
+        >>> str(mesh.get_op_sharding(("model", None)))
+        '{devices=[2,1,2]0,2,1,3 last_tile_dim_replicate}'
+        >>> mesh.get_device_mesh().mesh_dim_names
+        ('data', 'model')
+        >>> xs.Mesh.from_str(str(mesh)).mesh_shape
+        (2, 2)
     """
 
     def __init__(
@@ -92,14 +110,23 @@ class Mesh:
         return self.device_ids.reshape(self.mesh_shape)
 
     def get_axis_name_idx(self, name: str) -> int | None:
-        """Return the number of an axis; None if there is none of that name."""
+        """Return the number of an axis; None if there is none of that name.
+
+        Args:
+            name: the name of the axis.
+        """
         names = self.axis_names or ()
         return names.index(name) if name in names else None
 
     def axes(self, partition_spec: PartitionSpec) -> list[tuple[int, ...]]:
         """Return the numbers of the axes that each dimension is sharded over.
 
-        ValueError for an axis that is not the mesh's, AssertionError for one that occurs twice or is out of range.
+        Args:
+            partition_spec: for each dimension an axis, by number or name, a tuple of axes, or None.
+
+        Raises:
+            ValueError: the mesh does not have an axis.
+            AssertionError: an axis occurs twice or is out of range.
         """
         dims = []
         for entry in partition_spec:
@@ -128,7 +155,15 @@ class Mesh:
         raise ValueError(f"Spec type {type(part)} is not supported in partition spec")
 
     def get_op_sharding(self, partition_spec: PartitionSpec) -> OpSharding:
-        """Return the sharding of tensors that are partitioned so; errors are those of `axes`."""
+        """Return the sharding of tensors that are partitioned so.
+
+        Args:
+            partition_spec: as for `axes`.
+
+        Raises:
+            ValueError: the mesh does not have an axis.
+            AssertionError: an axis occurs twice or is out of range.
+        """
         known = self._shardings.get(partition_spec)
         if known is None:
             dims = self.axes(partition_spec)
@@ -153,7 +188,11 @@ class Mesh:
 
     @classmethod
     def from_str(cls, mesh_str: str) -> Mesh | None:
-        """Return the mesh of a text that `str` gave; None for another text."""
+        """Return the mesh of a text that `str` gave; None for another text.
+
+        Args:
+            mesh_str: the text.
+        """
         try:
             fields = ast.literal_eval(mesh_str.replace("Mesh", ""))
             return Mesh(fields["device_ids"], fields["mesh_shape"], fields["axis_names"])
@@ -169,7 +208,16 @@ class HybridMesh(Mesh):
         dcn_mesh_shape: the mesh of the slices, with as many axes; one slice by default.
         axis_names: the names of the axes. The sizes of the mesh are the products of both.
 
-    ValueError if there are other numbers of slices, or of devices in a slice.
+    Raises:
+        ValueError: there are other numbers of slices, or of devices in a slice.
+
+    Example:
+        Four devices (``CPU_NUM_DEVICES=4``), which are one slice:
+
+        >>> import torch_go_xla.runtime as xr, torch_go_xla.distributed.spmd as xs
+        >>> xr.use_spmd()
+        >>> xs.HybridMesh(ici_mesh_shape=(2, 2), axis_names=("data", "model")).mesh_shape
+        (2, 2)
     """
 
     def __init__(
@@ -243,6 +291,22 @@ def lay_on_torus(torus: Array, mesh_shape: Sequence[int]) -> Array:
 
     The last axis of the mesh, which has the most traffic, is served first. If the sizes allow, it gets whole axes of
     the torus, as many as possible, since each adds links. It prefers axes that no other has a part of.
+
+    Args:
+        torus: the device at each place, an array of integers.
+        mesh_shape: the sizes of the mesh, whose product is the number of devices.
+
+    Returns:
+        The devices as an array of the mesh's shape.
+
+    Raises:
+        ValueError: the torus cannot be such a mesh.
+
+    Example:
+        >>> import numpy as np
+        >>> from torch_go_xla.distributed.spmd.mesh import lay_on_torus
+        >>> lay_on_torus(np.arange(8).reshape(2, 4), (4, 2)).tolist()
+        [[0, 4], [1, 5], [2, 6], [3, 7]]
     """
     free = list(torus.shape)
     parts: list[tuple[int, ...]] = []  # by axis of the mesh, last first: what it takes of each axis of the torus
@@ -261,7 +325,19 @@ def lay_on_torus(torus: Array, mesh_shape: Sequence[int]) -> Array:
 
 
 def get_1d_mesh(axis_name: str | None = None) -> Mesh:
-    """Return the mesh of all devices along one axis."""
+    """Return the mesh of all devices along one axis.
+
+    Args:
+        axis_name: the name of the axis, if it has one.
+
+    Example:
+        Four devices (``CPU_NUM_DEVICES=4``):
+
+        >>> import torch_go_xla.runtime as xr, torch_go_xla.distributed.spmd as xs
+        >>> xr.use_spmd()
+        >>> dict(xs.get_1d_mesh("data").shape())
+        {'data': 4}
+    """
     count = runtime.global_runtime_device_count()
     return Mesh(range(count), (count,), None if axis_name is None else (axis_name,))
 
@@ -270,11 +346,29 @@ _global_mesh: Mesh | None = None
 
 
 def set_global_mesh(mesh: Mesh | None) -> None:
-    """Set the mesh of this process that functions take where none is given."""
+    """Set the mesh of this process that functions take where none is given.
+
+    Args:
+        mesh: the mesh; None for none.
+
+    Example:
+        >>> import torch_go_xla.runtime as xr, torch_go_xla.distributed.spmd as xs
+        >>> xr.use_spmd()
+        >>> xs.set_global_mesh(xs.get_1d_mesh("data"))
+        >>> xs.get_global_mesh().axis_names
+        ('data',)
+        >>> xs.set_global_mesh(None)
+    """
     global _global_mesh
     _global_mesh = mesh
 
 
 def get_global_mesh() -> Mesh | None:
-    """Return the mesh that `set_global_mesh` set; None if there is none."""
+    """Return the mesh that `set_global_mesh` set; None if there is none.
+
+    Example:
+        >>> import torch_go_xla.distributed.spmd as xs
+        >>> xs.get_global_mesh() is None
+        True
+    """
     return _global_mesh

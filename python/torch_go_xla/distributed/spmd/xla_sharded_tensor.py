@@ -54,6 +54,15 @@ class XLAShard:
         indices: where it lies in the tensor, without the zeros; ``...`` for one that is on every device.
         shard_device: the device, such as ``CPU:3``.
         replica_id: numbers the devices that hold the same part; 0 if it is one.
+
+    Example:
+        Four devices (``CPU_NUM_DEVICES=4``) hold three elements:
+
+        >>> import torch, torch_go_xla.runtime as xr, torch_go_xla.distributed.spmd as xs
+        >>> xr.use_spmd()
+        >>> x = xs.mark_sharding(torch.arange(3.0, device="xla"), xs.get_1d_mesh("x"), ("x",))
+        >>> [(shard.shard_device, shard.data.tolist(), shard.unpadded_data.tolist()) for shard in x.local_shards[2:]]
+        [('CPU:2', [2.0], [2.0]), ('CPU:3', [0.0], [])]
     """
 
     data: torch.Tensor
@@ -85,6 +94,27 @@ class XLAShardedTensor(XlaDTensor):
         global_tensor: the tensor itself.
         mesh_shape: the shape of the mesh; None for a result, whose sharding is the compiler's choice.
         partition_spec: as `mark_sharding` takes it; None likewise.
+
+    Example:
+        Four devices (``CPU_NUM_DEVICES=4``):
+
+        >>> import torch, torch_go_xla.runtime as xr, torch_go_xla.distributed.spmd as xs
+        >>> from torch.distributed.tensor import Replicate
+        >>> xr.use_spmd()
+        >>> mesh = xs.get_1d_mesh("x")
+        >>> x = xs.mark_sharding(torch.arange(4.0, device="xla"), mesh, ("x",))
+        >>> x.sharding_spec, x.sharding_type.name, x.placements
+        ('{devices=[4]0,1,2,3}', 'TILED', (Shard(dim=0),))
+        >>> shards = x.local_shards
+        >>> for shard in shards:
+        ...     shard.data += 10
+        >>> x.load_local_shards_(shards)
+        >>> x.cpu().tolist()
+        [10.0, 11.0, 12.0, 13.0]
+        >>> x.to_dtensor().placements
+        (Shard(dim=0),)
+        >>> x.redistribute(mesh, [Replicate()]).sharding_type.name
+        'REPLICATED'
     """
 
     __slots__ = ["_cached_spec", "_mesh", "global_tensor", "mesh_shape", "partition_spec"]
@@ -214,8 +244,11 @@ class XLAShardedTensor(XlaDTensor):
     def load_local_shards_(self, shards: Sequence[XLAShard]) -> None:
         """Replace what the devices hold; each is sent its shard.
 
-        RuntimeError for a tensor that is not sharded, if a device's shard is missing, and for one of another shape
-        than `local_shards` gives.
+        Args:
+            shards: one for each device of this process, of the shapes that `local_shards` gives.
+
+        Raises:
+            RuntimeError: the tensor is not sharded, a device's shard is missing, or one has another shape.
         """
         if self.sharding_type in (None, ShardingType.REPLICATED):
             raise RuntimeError("load_local_shards_: the tensor is not sharded")
@@ -258,7 +291,11 @@ class XLAShardedTensor(XlaDTensor):
 
     @property
     def placements(self) -> tuple[Placement, ...]:
-        """The placements, by axis of the mesh; ValueError if they are not known."""
+        """The placements, by axis of the mesh.
+
+        Raises:
+            ValueError: they are not known: the tensor is a result.
+        """
         try:
             return self._spec.placements
         except ValueError:
@@ -268,11 +305,25 @@ class XLAShardedTensor(XlaDTensor):
             ) from None
 
     def invalidate_spec_cache(self) -> None:
-        """Forget the spec, after a change of `mesh_shape` or `partition_spec`."""
+        """Forget the spec, after a change of ``mesh_shape`` or ``partition_spec``.
+
+        Example:
+            >>> import torch, torch_go_xla.runtime as xr, torch_go_xla.distributed.spmd as xs
+            >>> xr.use_spmd()
+            >>> x = xs.mark_sharding(torch.ones(4, 4, device="xla"), xs.get_1d_mesh("x"), ("x", None))
+            >>> x.partition_spec = (None, "x")
+            >>> x.invalidate_spec_cache()
+            >>> x.placements
+            (Shard(dim=1),)
+        """
         self._cached_spec = None
 
     def to_dtensor(self) -> DTensor:
-        """Return the tensor as a DTensor, of the same value; ValueError if its mesh is not known."""
+        """Return the tensor as a DTensor, of the same value. Gradients pass through.
+
+        Raises:
+            ValueError: its mesh is not known: the tensor is a result.
+        """
         return _ToDTensor.apply(self)  # type: ignore[no-any-return]
 
     def redistribute(
@@ -285,8 +336,20 @@ class XLAShardedTensor(XlaDTensor):
     ) -> DTensor:
         """Shard the tensor otherwise, in place, or with ``async_op`` a copy of it.
 
-        ValueError for another number of placements than the mesh has axes, IndexError for a dimension that the
-        tensor has not, NotImplementedError for Partial. With torch's mesh, or none, it is DTensor.redistribute.
+        Args:
+            device_mesh: the mesh. With torch's mesh, or none, it is ``DTensor.redistribute``, and the tensor stays as
+                it is.
+            placements: one for each axis of the mesh.
+            async_op: leave the tensor as it is.
+            options: those of ``DTensor.redistribute``.
+
+        Returns:
+            The tensor as it is sharded now.
+
+        Raises:
+            ValueError: another number of placements than the mesh has axes.
+            IndexError: the tensor does not have a dimension.
+            NotImplementedError: a placement is Partial.
         """
         if not isinstance(device_mesh, Mesh):
             return self.to_dtensor().redistribute(device_mesh, placements, async_op=async_op, **options)
@@ -355,7 +418,22 @@ class _FromDTensor(torch.autograd.Function):
 
 
 def placements_of(mesh: Mesh, partition_spec: PartitionSpec) -> tuple[Placement, ...]:
-    """Return torch's placements, one for each axis of a mesh, of a partition spec."""
+    """Return torch's placements, one for each axis of a mesh, of a partition spec.
+
+    Args:
+        mesh: the mesh.
+        partition_spec: as for `mark_sharding`.
+
+    Raises:
+        ValueError: the mesh does not have an axis.
+
+    Example:
+        >>> import torch_go_xla.runtime as xr, torch_go_xla.distributed.spmd as xs
+        >>> from torch_go_xla.distributed.spmd.xla_sharded_tensor import placements_of
+        >>> xr.use_spmd()
+        >>> placements_of(xs.Mesh(range(4), (2, 2), ("data", "model")), (None, "data"))
+        (Shard(dim=1), Replicate())
+    """
     placements: list[Placement] = [Replicate()] * len(mesh.mesh_shape)
     for dim, axes in enumerate(mesh.axes(partition_spec)):
         for k, axis in enumerate(axes):
@@ -367,9 +445,21 @@ def placements_of(mesh: Mesh, partition_spec: PartitionSpec) -> tuple[Placement,
 
 
 def partition_spec_of(placements: Sequence[Placement], ndim: int) -> PartitionSpec:
-    """Return the partition spec, of a tensor of ``ndim`` dimensions, of torch's placements.
+    """Return the partition spec of torch's placements.
 
-    IndexError for a dimension that there is not, NotImplementedError for Partial and strided shards.
+    Args:
+        placements: one for each axis of a mesh.
+        ndim: the number of dimensions of the tensor.
+
+    Raises:
+        IndexError: there is no such dimension.
+        NotImplementedError: a placement is Partial or a strided shard.
+
+    Example:
+        >>> from torch.distributed.tensor import Replicate, Shard
+        >>> from torch_go_xla.distributed.spmd.xla_sharded_tensor import partition_spec_of
+        >>> partition_spec_of([Shard(1), Replicate()], ndim=2)
+        (None, 0)
     """
     dims: list[tuple[int, ...]] = [()] * ndim
     for axis, placement in enumerate(placements):
@@ -405,9 +495,21 @@ def wrap_as_sharded_tensor(
     *,
     mesh: Mesh | None = None,
 ) -> XLAShardedTensor:
-    """Return a tensor as an XLAShardedTensor that passes gradients on, or give an XLAShardedTensor another mesh.
+    """Return a tensor as an `XLAShardedTensor` that passes gradients on, or give an `XLAShardedTensor` another mesh.
 
-    A DTensor brings its mesh, which must have all devices, and placements, none of them Partial.
+    Nothing is moved: `mark_sharding` does that.
+
+    Args:
+        t: the tensor. A DTensor brings its mesh, which must have all devices, and placements, none of them Partial.
+        mesh_shape: the shape of the mesh.
+        partition_spec: as for `mark_sharding`.
+        mesh: the mesh itself, if it is known.
+
+    Example:
+        >>> import torch, torch_go_xla.runtime as xr, torch_go_xla.distributed.spmd as xs
+        >>> xr.use_spmd()
+        >>> xs.wrap_as_sharded_tensor(torch.ones(4, device="xla"), (4,), (None,)).placements
+        (Replicate(),)
     """
     if isinstance(t, XlaDTensor) and not isinstance(t, XLAShardedTensor):
         ranks = t.device_mesh.mesh
@@ -426,5 +528,16 @@ def wrap_as_sharded_tensor(
 
 
 def unwrap_sharded_tensor(t: torch.Tensor) -> torch.Tensor:
-    """Return the plain tensor of an XLAShardedTensor, another tensor as it is."""
+    """Return the plain tensor of an `XLAShardedTensor`, another tensor as it is.
+
+    Args:
+        t: any tensor.
+
+    Example:
+        >>> import torch, torch_go_xla.runtime as xr, torch_go_xla.distributed.spmd as xs
+        >>> xr.use_spmd()
+        >>> x = torch.ones(4, device="xla")
+        >>> xs.unwrap_sharded_tensor(xs.mark_sharding(x, xs.get_1d_mesh(), (0,))) is x
+        True
+    """
     return t.global_tensor if isinstance(t, XLAShardedTensor) else t

@@ -64,23 +64,65 @@ def mark_sharding(t: torch.Tensor, mesh: Mesh, partition_spec: PartitionSpec) ->
         partition_spec: for each dimension an axis of the mesh, by number or name, a tuple of axes, or None.
 
     Returns:
-        The tensor as an XLAShardedTensor, which passes gradients on to it.
+        The tensor as an `XLAShardedTensor`, which passes gradients on to it.
 
-    Raises AssertionError for another number of dimensions or an axis that is used twice. Raises ValueError for an axis
-    that the mesh does not have, and RuntimeError for a tensor with another sharding: see `clear_sharding`.
+    Raises:
+        AssertionError: the spec has another number of dimensions, or an axis is used twice.
+        ValueError: the mesh does not have an axis.
+        RuntimeError: the tensor has another sharding: see `clear_sharding`.
+
+    Example:
+        Four devices (``CPU_NUM_DEVICES=4``):
+
+        >>> import torch, torch_go_xla.runtime as xr, torch_go_xla.distributed.spmd as xs
+        >>> xr.use_spmd()
+        >>> mesh = xs.Mesh(range(4), (2, 2), ("data", "model"))
+        >>> weight = xs.mark_sharding(torch.ones(8, 6, device="xla"), mesh, ("model", None))
+        >>> [tuple(shard.data.shape) for shard in weight.local_shards]  # two halves, two copies of each
+        [(4, 6), (4, 6), (4, 6), (4, 6)]
     """
     _XLAC._xla_mark_sharding(t, _sharding(t, mesh, partition_spec))
     return wrap_as_sharded_tensor(t, mesh.mesh_shape, partition_spec, mesh=mesh)
 
 
 def annotate_custom_sharding(t: torch.Tensor, mesh: Mesh, partition_spec: PartitionSpec) -> XLAShardedTensor:
-    """Do what `mark_sharding` does, with a tensor that may be sharded otherwise."""
+    """Do what `mark_sharding` does, with a tensor that may be sharded otherwise.
+
+    Args:
+        t: the tensor.
+        mesh: the devices.
+        partition_spec: as for `mark_sharding`.
+
+    Returns:
+        The tensor as an `XLAShardedTensor`.
+
+    Raises:
+        AssertionError: the spec has another number of dimensions, or an axis is used twice.
+        ValueError: the mesh does not have an axis.
+
+    Example:
+        >>> import torch, torch_go_xla.runtime as xr, torch_go_xla.distributed.spmd as xs
+        >>> xr.use_spmd()
+        >>> mesh = xs.get_1d_mesh("x")
+        >>> x = xs.mark_sharding(torch.ones(4, 4, device="xla"), mesh, ("x", None))
+        >>> xs.annotate_custom_sharding(x, mesh, (None, "x")).placements
+        (Shard(dim=1),)
+    """
     _XLAC._xla_annotate_custom_sharding(t, _sharding(t, mesh, partition_spec))
     return wrap_as_sharded_tensor(t, mesh.mesh_shape, partition_spec, mesh=mesh)
 
 
 class MarkShardingFunction(torch.autograd.Function):
-    """The autograd function of `mark_sharding_with_gradients`."""
+    """The autograd function of `mark_sharding_with_gradients`.
+
+    Example:
+        >>> import torch, torch_go_xla.runtime as xr, torch_go_xla.distributed.spmd as xs
+        >>> xr.use_spmd()
+        >>> x = torch.ones(4, device="xla", requires_grad=True)
+        >>> xs.MarkShardingFunction.apply(x, xs.get_1d_mesh("x"), ("x",)).sum().backward()
+        >>> xs.wrap_if_sharded(x.grad.cpu()).tolist()
+        [1.0, 1.0, 1.0, 1.0]
+    """
 
     @staticmethod
     def forward(ctx: Any, torch_tensor: torch.Tensor, mesh: Mesh, partition_spec: PartitionSpec) -> torch.Tensor:
@@ -93,18 +135,62 @@ class MarkShardingFunction(torch.autograd.Function):
 
 
 def mark_sharding_with_gradients(t: torch.Tensor, mesh: Mesh, partition_spec: PartitionSpec) -> torch.Tensor:
-    """Return a tensor's value sharded; its gradient is sharded likewise. The tensor itself stays as it is."""
+    """Return a tensor's value sharded; its gradient is sharded likewise. The tensor itself stays as it is.
+
+    Args:
+        t: the tensor.
+        mesh: the devices.
+        partition_spec: as for `mark_sharding`.
+
+    Raises:
+        AssertionError: the spec has another number of dimensions, or an axis is used twice.
+        ValueError: the mesh does not have an axis.
+
+    Example:
+        >>> import torch, torch_go_xla.runtime as xr, torch_go_xla.distributed.spmd as xs
+        >>> xr.use_spmd()
+        >>> x = torch.ones(4, device="xla", requires_grad=True)
+        >>> xs.mark_sharding_with_gradients(x * 2, xs.get_1d_mesh("x"), ("x",)).sum().backward()
+        >>> x.grad.tolist()
+        [2.0, 2.0, 2.0, 2.0]
+    """
     return MarkShardingFunction.apply(t, mesh, partition_spec)  # type: ignore[no-any-return]
 
 
 def clear_sharding(t: torch.Tensor) -> torch.Tensor:
-    """Take a tensor's sharding away, in place: its value is on every device. Returns the plain tensor."""
+    """Remove a tensor's sharding, in place: its value is on every device.
+
+    Args:
+        t: the tensor.
+
+    Returns:
+        The plain tensor.
+
+    Example:
+        >>> import torch, torch_go_xla.runtime as xr, torch_go_xla.distributed.spmd as xs
+        >>> xr.use_spmd()
+        >>> x = xs.mark_sharding(torch.ones(4, device="xla"), xs.get_1d_mesh("x"), ("x",))
+        >>> type(xs.clear_sharding(x)).__name__, x.sharding_spec
+        ('Tensor', '')
+    """
     _XLAC._xla_clear_sharding(t)
     return unwrap_sharded_tensor(t)
 
 
 def wrap_if_sharded(x: Any) -> Any:
-    """Return a tensor that is sharded as an XLAShardedTensor, anything else as it is."""
+    """Return a tensor that is sharded as an `XLAShardedTensor`, anything else as it is.
+
+    Args:
+        x: any value.
+
+    Example:
+        >>> import torch, torch_go_xla.runtime as xr, torch_go_xla.distributed.spmd as xs
+        >>> xr.use_spmd()
+        >>> x = torch.ones(4, device="xla")
+        >>> marked = xs.mark_sharding(x, xs.get_1d_mesh("x"), ("x",))
+        >>> type(xs.wrap_if_sharded(x)).__name__, xs.wrap_if_sharded("label")
+        ('XLAShardedTensor', 'label')
+    """
     if not isinstance(x, torch.Tensor) or isinstance(x, XLAShardedTensor) or not is_xla(x):
         return x
     return x if _XLAC._get_xla_sharding_type(x) is None else XLAShardedTensor(x)
@@ -125,8 +211,27 @@ def enable_manual_sharding(
 ) -> XLAShardedTensor:
     """Return what each device holds of a tensor: a value of its own on each device, of the shard's shape.
 
-    What is computed with it is computed on each device by itself, until `disable_manual_sharding`. The tensor is
-    sharded as by `mark_sharding`, over the global mesh by default.
+    What is computed with it is computed on each device by itself, until `disable_manual_sharding`.
+
+    Args:
+        t: the tensor, which is sharded as by `mark_sharding`.
+        partition_spec: as for `mark_sharding`.
+        mesh: the devices; the global mesh by default.
+
+    Raises:
+        ValueError: there is no mesh.
+
+    Example:
+        Four devices (``CPU_NUM_DEVICES=4``) add up two elements each:
+
+        >>> import torch, torch_go_xla.runtime as xr, torch_go_xla.distributed.spmd as xs
+        >>> xr.use_spmd()
+        >>> mesh = xs.get_1d_mesh("x")
+        >>> part = xs.enable_manual_sharding(torch.arange(8.0, device="xla"), ("x",), mesh=mesh)
+        >>> part.shape
+        torch.Size([2])
+        >>> xs.disable_manual_sharding(part.sum(0, keepdim=True), ("x",), (4,), mesh=mesh).cpu().tolist()
+        [1.0, 5.0, 9.0, 13.0]
     """
     mesh = _given(mesh)
     marked = mark_sharding(t, mesh, partition_spec)
@@ -137,9 +242,27 @@ def enable_manual_sharding(
 def disable_manual_sharding(
     t: torch.Tensor, partition_spec: PartitionSpec, full_shape: Sequence[int], *, mesh: Mesh | None = None
 ) -> XLAShardedTensor:
-    """Return the tensor of a full shape of which each device holds its own value of ``t``.
+    """Return the tensor of a full shape of which each device holds its own value of another.
 
-    RuntimeError if ``t`` is the value of no device by itself.
+    Args:
+        t: what each device holds, as `enable_manual_sharding` makes it.
+        partition_spec: how the full tensor is sharded.
+        full_shape: its shape.
+        mesh: the devices; the global mesh by default.
+
+    Raises:
+        RuntimeError: ``t`` does not have a value of its own on each device.
+        ValueError: there is no mesh.
+
+    Example:
+        Four devices (``CPU_NUM_DEVICES=4``):
+
+        >>> import torch, torch_go_xla.runtime as xr, torch_go_xla.distributed.spmd as xs
+        >>> xr.use_spmd()
+        >>> mesh = xs.get_1d_mesh("x")
+        >>> part = xs.enable_manual_sharding(torch.arange(4.0, device="xla"), ("x",), mesh=mesh)
+        >>> xs.disable_manual_sharding(part * 2, ("x",), (4,), mesh=mesh).cpu().tolist()
+        [0.0, 2.0, 4.0, 6.0]
     """
     mesh = _given(mesh)
     sharding = mesh.get_op_sharding(tuple(partition_spec))
@@ -161,6 +284,15 @@ def apply_backward_optimization_barrier(m: nn.Module) -> None:
 
     Without it, the compiler may wait with all gradients until it can sum them over the devices together, in one large
     buffer.
+
+    Args:
+        m: the module.
+
+    Example:
+        >>> import torch, torch_go_xla.distributed.spmd as xs
+        >>> layers = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 2))
+        >>> for layer in layers:
+        ...     xs.apply_backward_optimization_barrier(layer)
     """
 
     def barrier(module: nn.Module, grad_input: Any, grad_output: Any) -> None:
@@ -210,6 +342,22 @@ class ShardingSpec:
         mesh: the devices.
         partition_spec: as `mark_sharding` takes it; tensors of another number of dimensions are not sharded.
         minibatch: the batch, dimension 0, is a part of one that all processes have together.
+
+    Example:
+        Four devices (``CPU_NUM_DEVICES=4``):
+
+        >>> import torch, torch_go_xla.runtime as xr, torch_go_xla.distributed.spmd as xs
+        >>> xr.use_spmd()
+        >>> spec = xs.ShardingSpec(xs.get_1d_mesh("data"), ("data", None))
+        >>> spec.can_apply(torch.ones(8, 2)), spec.can_apply(torch.ones(8))
+        (True, False)
+        >>> str(spec.xla_spec(torch.ones(8, 2)))
+        '{devices=[4,1]0,1,2,3}'
+        >>> x = torch.ones(8, 2, device="xla")
+        >>> spec.apply(x)
+        >>> batch = spec.send(torch.ones(8, 2), "xla")
+        >>> xs.wrap_if_sharded(batch).sharding_spec == xs.wrap_if_sharded(x).sharding_spec
+        True
     """
 
     mesh: Mesh
@@ -220,22 +368,41 @@ class ShardingSpec:
         self.mesh.axes(self.partition_spec)  # raises its errors here rather than in a loader's thread
 
     def can_apply(self, t: torch.Tensor) -> bool:
-        """Tell whether a tensor has the right number of dimensions."""
+        """Tell whether a tensor has the right number of dimensions.
+
+        Args:
+            t: any tensor.
+        """
         return t.dim() == len(self.partition_spec)
 
     def xla_spec(self, t: torch.Tensor) -> OpSharding | None:
-        """Return the sharding of a tensor, None for a tensor that is not to be sharded."""
+        """Return the sharding of a tensor, None for a tensor that is not to be sharded.
+
+        Args:
+            t: any tensor.
+        """
         return self.mesh.get_op_sharding(tuple(self.partition_spec)) if self.can_apply(t) else None
 
     def apply(self, t: torch.Tensor) -> None:
-        """Shard a tensor in place."""
+        """Shard a tensor in place.
+
+        Args:
+            t: a tensor on the device.
+
+        Raises:
+            AssertionError: it has another number of dimensions.
+        """
         mark_sharding(t, self.mesh, self.partition_spec)
 
     def send(self, t: torch.Tensor, device: Any) -> torch.Tensor:
         """Return a CPU tensor on the devices, each of which is sent only its shard.
 
-        With ``minibatch``, in several processes, the tensor is this one's rows of the whole. RuntimeError for a batch
-        that the devices cannot share evenly, and where a device of this process holds rows of another's.
+        Args:
+            t: the tensor. With ``minibatch``, in several processes, it is this process's rows of the whole.
+            device: the device.
+
+        Raises:
+            RuntimeError: the devices cannot share a batch evenly, or one of this process holds rows of another's.
         """
         sharding = self.xla_spec(t)
         if sharding is None:

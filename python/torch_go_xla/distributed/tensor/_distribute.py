@@ -55,6 +55,32 @@ def xla_distribute_tensor(
     """Distribute a leaf tensor, as ``torch.distributed.tensor.distribute_tensor`` does.
 
     An XLAShardedTensor counts as the tensor that it is made of. On a mesh of processes torch's own does it.
+
+    Args:
+        tensor: the tensor, on any device.
+        device_mesh: the mesh.
+        placements: one for each axis of the mesh; by default the tensor is replicated.
+        partition_spec: accepted for torch_xla's programs.
+
+    Returns:
+        A DTensor of the same shape.
+
+    Raises:
+        RuntimeError: the tensor is not a leaf, or a placement is of another kind than torch's.
+        ValueError: another number of placements than the mesh has axes, or the tensor is a DTensor that is distributed
+            otherwise.
+        IndexError: the tensor does not have a dimension.
+
+    Example:
+        Four devices (``CPU_NUM_DEVICES=4``):
+
+        >>> import torch, torch_go_xla.runtime as xr, torch_go_xla.distributed.spmd as xs
+        >>> from torch.distributed.device_mesh import init_device_mesh
+        >>> from torch.distributed.tensor import Shard
+        >>> xr.use_spmd()
+        >>> x = xs.xla_distribute_tensor(torch.ones(8, 2), init_device_mesh("xla", (4,)), [Shard(0)])
+        >>> x.placements, x.sum().full_tensor().item()
+        ((Shard(dim=0),), 16.0)
     """
     if not isinstance(device_mesh, XlaDeviceMesh):
         with as_any_device():
@@ -89,7 +115,33 @@ def xla_distribute_module(
     input_fn: Callable[..., Any] | None = None,
     output_fn: Callable[..., Any] | None = None,
 ) -> nn.Module:
-    """Distribute a module's parameters and buffers, as ``torch.distributed.tensor.distribute_module`` does."""
+    """Distribute a module's parameters and buffers, as ``torch.distributed.tensor.distribute_module`` does.
+
+    Args:
+        module: the module, which is changed.
+        device_mesh: the mesh.
+        partition_fn: is called with the name of each part, the part and the mesh, and distributes its parameters. Those
+            that it leaves are replicated.
+        input_fn: is called with the module, its inputs and the mesh, and returns the inputs.
+        output_fn: is called with the module, its outputs and the mesh, and returns the outputs.
+
+    Returns:
+        The module.
+
+    Example:
+        Four devices (``CPU_NUM_DEVICES=4``):
+
+        >>> import torch, torch_go_xla.runtime as xr, torch_go_xla.distributed.spmd as xs
+        >>> from torch.distributed.device_mesh import init_device_mesh
+        >>> from torch.distributed.tensor import Shard
+        >>> xr.use_spmd()
+        >>> def partition(name, part, mesh):
+        ...     if isinstance(part, torch.nn.Linear):
+        ...         part.weight = torch.nn.Parameter(xs.xla_distribute_tensor(part.weight.detach(), mesh, [Shard(0)]))
+        >>> model = xs.xla_distribute_module(torch.nn.Linear(4, 8), init_device_mesh("xla", (4,)), partition)
+        >>> model.weight.placements, model.bias.placements
+        ((Shard(dim=0),), (Replicate(),))
+    """
     if not isinstance(device_mesh, XlaDeviceMesh):
         with as_any_device():
             return _api.distribute_module(module, device_mesh, partition_fn, input_fn, output_fn)

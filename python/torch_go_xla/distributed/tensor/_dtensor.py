@@ -78,7 +78,19 @@ def bind_layout(t: torch.Tensor, spec: DTensorSpec) -> torch.Tensor:
 
 
 class XlaDTensor(_parted.Parted, DTensor):
-    """A DTensor over the devices of this process. ``_local_tensor`` is the logical tensor."""
+    """A DTensor over the devices of this process. ``_local_tensor`` is the logical tensor.
+
+    Example:
+        Four devices (``CPU_NUM_DEVICES=4``):
+
+        >>> import torch, torch_go_xla, torch_go_xla.runtime as xr
+        >>> from torch.distributed.device_mesh import init_device_mesh
+        >>> from torch.distributed.tensor import Shard, distribute_tensor
+        >>> xr.use_spmd()
+        >>> x = distribute_tensor(torch.ones(8, 2), init_device_mesh("xla", (4,)), [Shard(0)])
+        >>> type(x).__name__, x.to_local().shape, x.full_tensor().shape, (x @ x.T).shape
+        ('XlaDTensor', torch.Size([2, 2]), torch.Size([8, 2]), torch.Size([8, 8]))
+    """
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
@@ -115,7 +127,11 @@ class XlaDTensor(_parted.Parted, DTensor):
     def to_local(self, *, grad_placements: Sequence[Placement] | None = None) -> torch.Tensor:
         """Return what each device holds: a manual tensor, or a plain one where all devices hold the same.
 
-        NotImplementedError where the shards differ in shape.
+        Args:
+            grad_placements: the placements of the gradient, by default those of the tensor.
+
+        Raises:
+            NotImplementedError: the shards differ in shape.
         """
         local: torch.Tensor = ToLocal.apply(self, grad_placements)
         if getattr(self, "_is_param", False):
@@ -123,7 +139,11 @@ class XlaDTensor(_parted.Parted, DTensor):
         return local
 
     def full_tensor(self, *, grad_placements: Sequence[Placement] | None = None) -> torch.Tensor:
-        """Return the logical tensor, whole on every device."""
+        """Return the logical tensor, whole on every device.
+
+        Args:
+            grad_placements: the placements of the gradient, by default replicated.
+        """
         whole: DTensor = self.redistribute(placements=[Replicate()] * self.device_mesh.ndim)
         return whole.to_local(grad_placements=grad_placements)
 

@@ -18,8 +18,24 @@ class XlaDeviceMesh(DeviceMesh):
 
     The process stands at the mesh's first device: that is its rank and its coordinate. Making one turns SPMD on.
 
-    RuntimeError for a mesh with more ranks than there are devices, or whose size does not divide their number;
-    ValueError for a rank that is not a device.
+    Args:
+        device_type: ``"xla"``.
+        mesh: the ranks, nested lists or a tensor of integers.
+        options: those of ``torch.distributed.device_mesh.DeviceMesh``, such as ``mesh_dim_names``.
+
+    Raises:
+        RuntimeError: the mesh has more ranks than there are devices, or its size does not divide their number.
+        ValueError: a rank is not a device.
+
+    Example:
+        Four devices (``CPU_NUM_DEVICES=4``):
+
+        >>> import torch_go_xla.runtime as xr
+        >>> from torch.distributed.device_mesh import init_device_mesh
+        >>> xr.use_spmd()
+        >>> mesh = init_device_mesh("xla", (2, 2), mesh_dim_names=("data", "model"))
+        >>> type(mesh).__name__, mesh["model"].mesh.tolist(), mesh.get_rank(), mesh.get_local_rank("data")
+        ('XlaDeviceMesh', [0, 1], 0, 0)
     """
 
     def __init__(self, device_type: str, mesh: Any = None, **options: Any) -> None:
@@ -58,13 +74,38 @@ class XlaDeviceMesh(DeviceMesh):
         return parallel_ranks(self)[0]
 
     def get_rank(self) -> int:
+        """Return the rank that the process stands at, the mesh's first."""
         return self._rank
 
     def get_local_rank(self, mesh_dim: int | str | None = None) -> int:
+        """Return the process's coordinate along an axis: 0.
+
+        Args:
+            mesh_dim: the axis, by number or name; needed if there are several.
+
+        Raises:
+            RuntimeError: there are several axes, and none is given.
+        """
         self._mesh_dim(mesh_dim)
         return 0
 
     def get_group(self, mesh_dim: int | str | None = None) -> Any:
+        """Raise an error where others return a process group: one process drives all devices of the mesh.
+
+        Args:
+            mesh_dim: the axis, by number or name.
+
+        Raises:
+            RuntimeError: always.
+
+        Example:
+            >>> import torch_go_xla.runtime as xr
+            >>> from torch.distributed.device_mesh import init_device_mesh
+            >>> xr.use_spmd()
+            >>> init_device_mesh("xla", (4,)).get_group()
+            Traceback (most recent call last):
+            RuntimeError: DeviceMesh process groups not initialized! One process drives the devices of an xla mesh.
+        """
         self._mesh_dim(mesh_dim)
         raise RuntimeError("DeviceMesh process groups not initialized! One process drives the devices of an xla mesh.")
 
