@@ -34,32 +34,32 @@ type Var struct {
 var Table = []Var{
 	{"PJRT_DEVICE", Text, "CPU", "the device: CPU, CUDA, TPU, or the name of a registered plugin"},
 	{"PJRT_LIBRARY_PATH", Text, "", "absolute path of a PJRT plugin that serves PJRT_DEVICE"},
-	{"CPU_NUM_DEVICES", Int, "1", "how many devices the CPU plugin shows"},
+	{"CPU_NUM_DEVICES", Int, "1", "number of devices of the CPU plugin"},
 	{"XLA_FLAGS", Text, "", "flags of the XLA compiler, checked before the plugin reads them"},
-	{"XLA_DISABLE_FUNCTIONALIZATION", Bool, "0", "accepted for torch_xla programs; aliases are exact either way, so it changes nothing"},
+	{"XLA_DISABLE_FUNCTIONALIZATION", Bool, "0", "no effect, accepted for torch_xla programs: aliases are exact either way"},
 	{"XLA_ENABLE_PARAM_ALIASING", Bool, "1", "let a step write its results into the buffers that they replace (donation)"},
-	{"XLA_COMPILATION_CACHE_SIZE", Int, "1024", "how many compiled programs are kept in memory"},
-	{"TORCH_GO_XLA_COMPILATION_CACHE_MB", Int, "-1", "megabytes that compiled programs may take in memory; the least recently used leaves first; -1: an eighth of the device's memory"},
+	{"XLA_COMPILATION_CACHE_SIZE", Int, "1024", "number of compiled programs kept in memory"},
+	{"TORCH_GO_XLA_COMPILATION_CACHE_MB", Int, "-1", "megabytes that compiled programs may take in memory; the least recently used is dropped first; -1: an eighth of the device's memory"},
 	{"XLA_PERSISTENT_CACHE_PATH", Text, "", "directory of compiled programs shared by processes; empty: none"},
-	{"XLA_PERSISTENT_CACHE_READ_ONLY", Bool, "0", "read the persistent cache, do not write it"},
-	{"TORCH_GO_XLA_PERSISTENT_CACHE_MB", Int, "8192", "megabytes that the persistent cache may take; the least recently used leaves first"},
+	{"XLA_PERSISTENT_CACHE_READ_ONLY", Bool, "0", "read the persistent cache, but do not write to it"},
+	{"TORCH_GO_XLA_PERSISTENT_CACHE_MB", Int, "8192", "largest size of the persistent cache in megabytes; the least recently used program is deleted first"},
 	{"XLA_SYNC_WAIT", Bool, "0", "every sync waits until the device is done"},
 	{"XLA_CHECK_INDICES", Bool, "0", "every sync waits, and raises torch's error for an index that was out of range, with the op and its Python line"},
-	{"XLA_IR_DEBUG", Bool, "0", "write the Python line of every op into the program, for profiles and dumps of the compiler"},
+	{"XLA_IR_DEBUG", Bool, "0", "write the Python line of every op into the program; profiles and dumps of the compiler show it"},
 	{"XLA_HLO_DEBUG", Bool, "0", "the same as XLA_IR_DEBUG"},
 	{"XLA_USE_SPMD", Bool, "0", "call runtime.use_spmd() when the device opens"},
-	{"CONVERT_SHLO_TO_SHARDY", Bool, "0", "with SPMD, Shardy partitions programs, not GSPMD, but for those with local values or uneven parts"},
+	{"CONVERT_SHLO_TO_SHARDY", Bool, "0", "with SPMD, partition programs by Shardy instead of GSPMD, except those with local values or uneven parts"},
 	{"XLA_SAVE_TENSORS_FILE", Text, "", "append the graph of every sync to this file"},
-	{"XLA_SAVE_TENSORS_FMT", Text, "text", "the form of these graphs: text, dot, or hlo for the StableHLO program"},
+	{"XLA_SAVE_TENSORS_FMT", Text, "text", "format of these graphs: text, dot, or hlo for the StableHLO program"},
 	{"XLA_METRICS_FILE", Text, "", "append the metrics report of every step to this file"},
 	{"PT_XLA_DEBUG_LEVEL", Int, "0", "1: explain every compilation on stderr"},
 	{"PT_XLA_DEBUG", Bool, "0", "the same as PT_XLA_DEBUG_LEVEL=1"},
-	{"PT_XLA_DEBUG_FILE", Text, "", "append the explanations to this file, not to stderr"},
-	{"TORCH_GO_XLA_TORCH_KERNELS", Bool, "1", "on the CPU device, convolutions and max pooling run torch's own kernels inside the compiled program"},
+	{"PT_XLA_DEBUG_FILE", Text, "", "append the explanations to this file instead of writing them to stderr"},
+	{"TORCH_GO_XLA_TORCH_KERNELS", Bool, "1", "on the CPU device, compiled programs call torch's own kernels where these are faster, as for convolutions, sorts and linear algebra"},
 	{"XLA_TIER", Text, "compile", "how graphs run on the CPU device: compile, eager (op by op), auto (op by op until a compilation pays), background (op by op while it compiles)"},
-	{"TORCH_GO_XLA_JOB_TIMEOUT", Int, "600", "seconds that a process waits for another one of its job that has stopped or does not come; 0: without end"},
+	{"TORCH_GO_XLA_JOB_TIMEOUT", Int, "600", "seconds to wait for another process of the job that has stopped or does not arrive; 0: no limit"},
 	{"TORCH_GO_XLA_HUGE_PAGES", Bool, "1", "the CPU plugin keeps large arrays in huge pages"},
-	{"TORCH_GO_XLA_SEAMS", Text, "", "the seams of torch that are left out, `-name,-name`, read at the import; `python -m torch_go_xla.debug.seams` lists them"},
+	{"TORCH_GO_XLA_SEAMS", Text, "", "seams of torch to leave out, as `-name,-name`, read at the import; `python -m torch_go_xla.debug.seams` lists them"},
 }
 
 var state struct {
@@ -77,11 +77,11 @@ func Set(name, text string) error {
 	switch v.Type {
 	case Bool:
 		if _, err := parseBool(text); err != nil {
-			return fmt.Errorf("%s=%q: want 0 or 1", name, text)
+			return fmt.Errorf("%s=%q: must be 0 or 1", name, text)
 		}
 	case Int:
 		if n, err := strconv.ParseInt(text, 10, 64); err != nil || n < 0 && text != v.Default {
-			return fmt.Errorf("%s=%q: want a whole number, 0 or more", name, text)
+			return fmt.Errorf("%s=%q: must be an integer, 0 or more", name, text)
 		}
 	}
 	state.Lock()

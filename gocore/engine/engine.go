@@ -88,7 +88,8 @@ type Settings struct {
 	Torch   string         // absolute path of the libtorch_cpu that the process has loaded; empty: none
 }
 
-// Open loads the plugin and creates the client, in the job that ReachJob has joined. Opening again does nothing.
+// Open loads the plugin and creates the client, in the job that ReachJob has joined. Opening again does nothing. A library
+// that cannot be loaded, a plugin that opens no device, and a job that does not come together are RuntimeErrors.
 func (e *Engine) Open(s Settings) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

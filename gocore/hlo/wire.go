@@ -70,7 +70,8 @@ func (f field) ints(to []int64) []int64 {
 	return to
 }
 
-// Module is the HloModuleProto in an optimized program of a format that PJRT plugins use.
+// Module is the HloModuleProto in an optimized program of a format that PJRT plugins use. Another format is an error of
+// kind Compile.
 func Module(program []byte, format string) ([]byte, error) {
 	switch format {
 	case "hlo":

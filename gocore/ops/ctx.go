@@ -68,7 +68,8 @@ func category(g *ir.Graph, id ir.ID) dtype.Category {
 	return dtype.Dimensioned
 }
 
-// Promote is torch.result_type of the Tensor and Scalar arguments at these positions; None is skipped.
+// Promote is torch.result_type of the Tensor and Scalar arguments at these positions; None is skipped. Types that
+// torch does not promote are torch's RuntimeError.
 func (c *Ctx) Promote(args ...int) (dtype.DType, error) {
 	return promote(&c.Args, c.Graph, c.DefaultFloat, args)
 }
@@ -96,7 +97,7 @@ func promote(a *ir.Args, g *ir.Graph, def dtype.DType, args []int) (dtype.DType,
 }
 
 // Broadcast is the common dimensions of the Tensor arguments at these positions; None is skipped.
-// The result is scratch memory, good until the next call.
+// Sizes that do not match are torch's RuntimeError. The result is scratch memory, good until the next call.
 func (c *Ctx) Broadcast(args ...int) ([]int64, error) {
 	dims := c.dims[:0]
 	for _, i := range args {
@@ -130,13 +131,13 @@ func at(dims []int64, i, other int) int64 {
 	return 1
 }
 
-// Return gives the next result its shape.
+// Return gives the next result its shape. Its error is always nil: an Infer function ends with it.
 func (c *Ctx) Return(d dtype.DType, dims ...int64) error {
 	c.outs = append(c.outs, shape.Of(d, dims))
 	return nil
 }
 
-// ReturnLike gives the next result the shape s.
+// ReturnLike gives the next result the shape s. Its error is nil, as that of Return.
 func (c *Ctx) ReturnLike(s *shape.Shape) error {
 	c.outs = append(c.outs, s)
 	return nil
@@ -145,7 +146,7 @@ func (c *Ctx) ReturnLike(s *shape.Shape) error {
 // Dim wraps a dimension number of a tensor of this rank: torch's maybe_wrap_dim, IndexError included.
 func (c *Ctx) Dim(d int64, rank int) (int, error) { return WrapDim(d, rank) }
 
-// WrapDim is torch's maybe_wrap_dim: −rank ≤ d < rank; a 0-dim tensor counts as rank 1.
+// WrapDim is torch's maybe_wrap_dim: −rank ≤ d < rank, or torch's IndexError; a 0-dim tensor counts as rank 1.
 func WrapDim(d int64, rank int) (int, error) {
 	n := int64(max(rank, 1))
 	if d < -n || d >= n {

@@ -16,7 +16,7 @@ type Function struct {
 	funcs           []*Func // itself, then those that it calls
 }
 
-// Function ends the module like Bytes, but gives it as a function. The module has no locations.
+// Function ends the module like Bytes, with its errors, but gives it as a function. The module has no locations.
 func (b *Builder) Function() (*Function, error) {
 	text, err := b.Bytes()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 // Written is what @main of a program's text computes, as a function for other modules to call. The text is in MLIR's
 // usual form, such as JAX prints it: functions, in a module or not. Arrays that @main takes and returns have fixed
-// sizes. Unlike Foreign it trusts the text, which may call code of the process.
+// sizes, or it is an error. Unlike Foreign it trusts the text, which may call code of the process.
 func Written(module []byte) (*Function, error) {
 	t, err := newText(module)
 	if err != nil {

@@ -43,7 +43,7 @@ func NewCache(n int) *Cache {
 	return &Cache{slots: make([]slot, slots), mask: uint64(slots - 1)}
 }
 
-// Read is the function Read, remembered.
+// Read is the function Read, with its result or error remembered.
 func (c *Cache) Read(base []int64, v View) (*Program, error) {
 	if v.Whole(base) {
 		return readWhole, nil
@@ -59,7 +59,7 @@ func (c *Cache) Read(base []int64, v View) (*Program, error) {
 	return e.read, e.readError
 }
 
-// Write is the function Write, remembered.
+// Write is the function Write, with its result or error remembered.
 func (c *Cache) Write(base []int64, v View) (*WriteProgram, error) {
 	if v.Whole(base) && product(base) != 0 {
 		return writeWhole, nil

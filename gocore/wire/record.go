@@ -18,7 +18,7 @@ type Record struct {
 	pos   int
 }
 
-// Read begins to read a record.
+// Read begins to read a record. Words that are not a head are ErrMalformed.
 func Read(words []int64) (Record, error) {
 	if len(words) < int(HeadWords) || uint64(words[HeadArgs]) > uint64(MaxArgs) {
 		return Record{}, ErrMalformed
