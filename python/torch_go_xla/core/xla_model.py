@@ -619,7 +619,7 @@ def get_memory_info(device: Any = None) -> MemoryInfo:
         device: a device, its name or index; the current one by default.
 
     Raises:
-        NotImplementedError: the plugin has no such figures.
+        XlaError: the plugin has no such figures.
 
     Example:
         >>> import torch_go_xla.core.xla_model as xm
@@ -800,10 +800,11 @@ def get_stablehlo(tensors: Sequence[torch.Tensor] | None = None) -> str:
     """Return the StableHLO module that would compute tensors, as text. Nothing is computed.
 
     Args:
-        tensors: tensors on xla devices; by default all that are recorded and not computed.
+        tensors: tensors on one xla device. Without any that is recorded and not computed, the text is empty.
 
     Raises:
         RuntimeError: a tensor is not on an xla device.
+        ValueError: the tensors are on different devices.
 
     Example:
         >>> import torch, torch_go_xla.core.xla_model as xm

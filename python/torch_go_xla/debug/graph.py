@@ -236,7 +236,8 @@ def text(*tensors: torch.Tensor) -> str:
         tensors: the tensors.
 
     Raises:
-        RuntimeError: a tensor is on another device.
+        RuntimeError: a tensor is not on an xla device.
+        ValueError: the tensors are on different devices.
 
     Example:
         >>> import torch, torch_go_xla
@@ -261,7 +262,8 @@ def stablehlo(*tensors: torch.Tensor) -> str:
 
     Raises:
         NotLoweredError: an op has no lowering.
-        RuntimeError: a tensor is on another device.
+        RuntimeError: a tensor is not on an xla device.
+        ValueError: the tensors are on different devices.
 
     Example:
         >>> import torch, torch_go_xla
@@ -281,7 +283,8 @@ def of(*tensors: torch.Tensor) -> Graph:
         tensors: the tensors.
 
     Raises:
-        RuntimeError: a tensor is on another device.
+        RuntimeError: a tensor is not on an xla device.
+        ValueError: the tensors are on different devices.
 
     Example:
         >>> import torch, torch_go_xla
