@@ -94,6 +94,7 @@ func (d *Device) prepare(l *Launch, into []unsafe.Pointer) bool {
 	if memory == nil {
 		return false
 	}
+	made := int64(0)
 	for i, o := range l.Outs {
 		if o.Shape.Numel() == 0 {
 			l.dropResults()
@@ -112,7 +113,9 @@ func (d *Device) prepare(l *Launch, into []unsafe.Pointer) bool {
 			clear(into)
 			return false
 		}
+		made += o.bytes
 	}
+	d.usage.need(made)
 	return true
 }
 

@@ -7,6 +7,7 @@ import torch
 
 import torch_go_xla
 from torch_go_xla.debug import memory
+from torch_go_xla.tiers import set_tier
 
 MB = 2**20
 
@@ -43,6 +44,20 @@ def test_the_peak_has_what_a_program_computes_on_the_way():
     torch.xla.reset_peak_memory_stats()
     assert torch.xla.max_memory_allocated() - before == MB + 4
     assert y.isfinite()
+
+
+@pytest.mark.parametrize("tier", ["compile", "eager"])
+def test_the_peak_has_a_result_that_is_gone(tier):
+    x = torch.ones(MB // 4, device="xla") * 3
+    torch_go_xla.sync(wait=True)
+    before = torch.xla.memory_allocated()
+    torch.xla.reset_peak_memory_stats()
+    with set_tier(tier):
+        y = x.abs()
+        torch_go_xla.sync(wait=True)
+        del y
+        torch_go_xla.sync(wait=True)
+    assert torch.xla.max_memory_allocated() - before == MB
 
 
 def test_a_program_that_takes_its_argument_over_counts_it_once():
