@@ -56,7 +56,7 @@ var alongRows = []Row{
 			l.Return(l.finish(0, putRows(l.B, x, index, source, dim, stablehlo.CombineReplace)))
 		}},
 	{Name: "index_fill.int_Scalar", Schema: "(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", Expanded: true, Overlap: ApartButSelf, Bounds: alongBounds(errs.Index, "", true), Infer: inferIndexFill, Lower: lowerIndexFill},
-	{Name: "index_fill.int_Tensor", Schema: "(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", Expanded: true, Overlap: ApartButSelf, Bounds: alongBounds(errs.Index, "", true), Infer: inferIndexFill, Lower: lowerIndexFill},
+	{Name: "index_fill.int_Tensor", Schema: "(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", Expanded: true, Bounds: alongBounds(errs.Index, "", true), Infer: inferIndexFill, Lower: lowerIndexFill},
 	{Name: "take", Schema: "(Tensor self, Tensor index) -> Tensor", Bounds: flatBounds, Overlap: Apart, ExactOut: true, Infer: inferTake,
 		Lower: func(l *Lowering) {
 			if l.Out(0).Numel() == 0 {

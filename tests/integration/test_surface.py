@@ -47,7 +47,7 @@ def test_the_binding_surface_is_small() -> None:
     from torch_go_xla._go import _goxla
 
     functions = [n for n in dir(_goxla) if n.startswith("bindings_")]
-    assert 0 < len(functions) <= 80, sorted(functions)
+    assert 0 < len(functions) <= 95, sorted(functions)
 
 
 def test_schemas_of_the_table_are_torchs() -> None:
