@@ -16,11 +16,12 @@ from .toolchain import Toolchain
 
 # Of x86-64: what Go's runtime and its package net call, and our C files.
 VERSION = "GLIBC_2.2.5"
+LATER = {"pthread_condattr_setclock": "GLIBC_2.3.3"}
 FUNCTIONS = {
     "libdl.so.2": ("dladdr", "dlclose", "dlerror", "dlopen", "dlsym"),
     "libpthread.so.0": (
-        "pthread_attr_getstack", "pthread_attr_getstacksize", "pthread_create", "pthread_detach", "pthread_getattr_np",
-        "pthread_key_create", "pthread_setspecific", "pthread_sigmask",
+        "pthread_attr_getstack", "pthread_attr_getstacksize", "pthread_condattr_setclock", "pthread_create",
+        "pthread_detach", "pthread_getattr_np", "pthread_key_create", "pthread_setspecific", "pthread_sigmask",
     ),
     "libm.so.6": ("log",),
     "libresolv.so.2": ("__res_search",),
@@ -30,11 +31,14 @@ FUNCTIONS = {
 def stubs(tools: Toolchain, directory: Path) -> None:
     """Write the stubs into a directory."""
     directory.mkdir(parents=True, exist_ok=True)
-    versions = directory / "versions"
-    versions.write_text(f"{VERSION} {{ *; }};\n")
     compiler = tools.go_env("CC").split()
     for library, functions in FUNCTIONS.items():
-        source = directory / f"{library}.c"
+        source, versions = directory / f"{library}.c", directory / f"{library}.versions"
+        nodes: dict[str, str] = {}
+        for name in functions:
+            version = LATER.get(name, VERSION)
+            nodes[version] = nodes.get(version, "") + f"{name}; "
+        versions.write_text("".join(f"{version} {{ {names}}};\n" for version, names in nodes.items()))
         source.write_text("".join(f"void {name}(void) {{}}\n" for name in functions))
         tools.run(
             *compiler, "-shared", "-nostdlib", "-fno-builtin", f"-Wl,-soname,{library}",

@@ -77,8 +77,8 @@ func newCache(d *runtime.Device) *cache.Cache[programKey, *program] {
 	room := config.Number("TORCH_GO_XLA_COMPILATION_CACHE_MB") << 20
 	if room < 0 {
 		room = programsBytes
-		if memory, err := d.MemoryStats(); err == nil && memory.BytesLimit > 0 {
-			room = memory.BytesLimit / programsPart
+		if limit := d.MemoryLimit(); limit > 0 {
+			room = limit / programsPart
 		}
 	}
 	return cache.New[programKey](int(config.Number("XLA_COMPILATION_CACHE_SIZE")), room, func(p *program) { p.release() })

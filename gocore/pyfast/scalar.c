@@ -28,14 +28,18 @@ static PyObject *number(int32_t scalar_type, const int64_t *v) {
 /* Waits until the storage is computed. The first look keeps the GIL: most often there is nothing to wait for. */
 static int await(int64_t handle) {
   int64_t ready = 0, status = tgx_ready(handle, 0, &ready);
+  bool released = false;
   while (status == TGX_BUSY || (status == TGX_DONE && !ready)) {
+    released = true;
     PyThreadState *state = tgx_release_gil();
     status = tgx_ready(handle, SLICE_MS, &ready);
     tgx_restore_gil(state);
     if (PyErr_CheckSignals() < 0) return -1;
   }
-  if (status == TGX_DONE || tgx_ready(handle, 0, &ready) != TGX_FAILED) return 0;
-  tgx_set_error(); /* of the second call, made with the GIL: no other thread's */
+  if (status == TGX_DONE) return 0;
+  /* Asked with the GIL, the error is no other thread's. One that does not come again is not lost either. */
+  if (released) tgx_ready(handle, 0, &ready);
+  tgx_set_error();
   return -1;
 }
 

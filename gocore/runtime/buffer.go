@@ -79,6 +79,14 @@ func countUnreported(err error) {
 	}
 }
 
+// countUnknown counts the failure of a question that a plugin need not be able to answer.
+func countUnknown(err error) {
+	var pe *pjrt.Error
+	if !errors.As(err, &pe) || pe.Code != pjrt.Unimplemented {
+		countUnreported(err)
+	}
+}
+
 func newBuffer(dev *Device, s *shape.Shape, sh *sharding.Sharding, wait *sync.WaitGroup, refs int32) *Buffer {
 	b := &Buffer{Shape: s, Dev: dev, sharding: sh, wait: wait, bytes: s.Bytes()}
 	b.parts = b.one[:]

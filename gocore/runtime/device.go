@@ -262,6 +262,16 @@ func (d *Device) retireBefore(until time.Time, place int) (done bool, first erro
 	return true, first
 }
 
+// MemoryLimit is how many bytes the device's allocators may use; 0 if the plugin does not tell.
+func (d *Device) MemoryLimit() int64 {
+	stats, err := d.MemoryStats()
+	if err != nil {
+		countUnknown(err)
+		return 0
+	}
+	return stats.BytesLimit
+}
+
 // MemoryStats are the figures of the device's allocator, with SPMD of all allocators together.
 func (d *Device) MemoryStats() (pjrt.MemoryStats, error) {
 	var sum pjrt.MemoryStats

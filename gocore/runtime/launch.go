@@ -78,10 +78,7 @@ func (d *Device) checkMemory(exe *pjrt.Executable) error {
 		have, err = d.devs[0].MemoryStats()
 	}
 	if err != nil {
-		var pe *pjrt.Error
-		if !errors.As(err, &pe) || pe.Code != pjrt.Unimplemented {
-			countUnreported(err)
-		}
+		countUnknown(err)
 		return nil
 	}
 	if bytes := need.Temp + need.Output - need.Alias; have.BytesLimit > 0 && bytes > have.BytesLimit {
@@ -103,9 +100,9 @@ func (d *Device) load(exe *pjrt.Executable, args int, replicas bool) *Executable
 	n := len(d.devs)
 	x := &Executable{dev: d, exe: exe, args: args, joint: replicas || d.Spans(),
 		raw: make([]pjrt.Buffer, n*args), outs: make([]pjrt.Buffer, n*exe.NumOutputs())}
-	if takes, err := exe.MemoryStats(); err == nil { // of a plugin that does not know, the arrays are all that is counted
-		x.need = int64(n) * max(takes.Temp+takes.Output-takes.Alias, 0)
-	}
+	takes, err := exe.MemoryStats()
+	countUnknown(err) // then the arrays are all that Usage has
+	x.need = int64(n) * max(takes.Temp+takes.Output-takes.Alias, 0)
 	if x.joint {
 		if module, err := x.Module(); err == nil {
 			x.exchanges = d.job.exchangesOf(d, hlo.Collectives(module))

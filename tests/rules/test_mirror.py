@@ -41,6 +41,7 @@ ELSEWHERE = {
     "python/torch_go_xla/_XLAC.py": "core/test_xla_model",
     "python/torch_go_xla/_core.py": "integration/test_surface",
     "python/torch_go_xla/_info.py": "test_doctor",
+    "python/torch_go_xla/_backend/usage.py": "debug/test_memory_figures",
     "python/torch_go_xla/_backend/composed/ctc.py": "ops/test_loss",
     "python/torch_go_xla/_backend/composed/histogram.py": "ops/test_sort",
     "python/torch_go_xla/_backend/composed/segments.py": "conformance/test_conformance",

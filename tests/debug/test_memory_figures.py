@@ -116,7 +116,7 @@ def test_the_largest_arrays_say_what_made_them():
     now = memory.of(largest=3)
     assert now.largest[0].shape == "f32[1000,1000]" and now.largest[0].bytes == 4_000_000
     assert now.largest[0].op == "aten::mul.Scalar" or "mul" in now.largest[0].op
-    assert "test_memory.py" in now.largest[0].line
+    assert "test_memory_figures.py" in now.largest[0].line
     assert [a.bytes for a in now.largest] == sorted((a.bytes for a in now.largest), reverse=True)
     assert "f32[1000,1000]" in str(now) and "3.8 MiB" in str(now)
     assert "f32[1000,1000]" in now._repr_html_() and now._repr_html_().count("<table>") == 2
