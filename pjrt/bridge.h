@@ -163,6 +163,10 @@ pjc_queue *pjc_queue_new(int fd);
 // Releases the queue. It is freed when the last watched event has completed.
 void pjc_queue_close(pjc_queue *queue);
 
+// Has the plugin call back when the event completes; the callback owns its error.
+pj_error pjc_on_ready(const pj_api *api, pj_event event,
+                      PJRT_Event_OnReadyCallback callback, void *user);
+
 // Puts a completion with this token on the queue when the event completes.
 pj_error pjc_queue_watch(pjc_queue *queue, const pj_api *api, pj_event event,
                          uint64_t token);

@@ -128,18 +128,23 @@ static void abandon(node *n) {
   release(q);
 }
 
-pj_error pjc_queue_watch(pjc_queue *q, const pj_api *api, pj_event event,
-                         uint64_t token) {
-  node *n = expect(q, api, token);
-  if (n == NULL) return PJC_NO_MEMORY;
+pj_error pjc_on_ready(const pj_api *api, pj_event event,
+                      PJRT_Event_OnReadyCallback callback, void *user) {
   struct {
     PJRT_Event_OnReady_Args block;
     char tail[PJC_TAIL];
   } a = {.block = {.struct_size = sizeof a.block + pjc_tail(api),
                    .event = (PJRT_Event *)event,
-                   .callback = on_ready,
-                   .user_arg = n}};
-  pj_error error = pjc_call(api, pj_fn_Event_OnReady, &a.block);
+                   .callback = callback,
+                   .user_arg = user}};
+  return pjc_call(api, pj_fn_Event_OnReady, &a.block);
+}
+
+pj_error pjc_queue_watch(pjc_queue *q, const pj_api *api, pj_event event,
+                         uint64_t token) {
+  node *n = expect(q, api, token);
+  if (n == NULL) return PJC_NO_MEMORY;
+  pj_error error = pjc_on_ready(api, event, on_ready, n);
   if (error != 0) abandon(n);
   return error;
 }

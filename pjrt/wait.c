@@ -93,18 +93,11 @@ pjc_result pjc_await_for(const pj_api *api, pj_event event, int64_t spin_ns,
     r.error = PJC_NO_MEMORY;
     return r;
   }
-  struct {
-    PJRT_Event_OnReady_Args block;
-    char tail[PJC_TAIL];
-  } a = {.block = {.struct_size = sizeof a.block + pjc_tail(api),
-                   .event = (PJRT_Event *)event,
-                   .callback = on_ready,
-                   .user_arg = w}};
   struct timespec until;
   const int64_t end = now(&until) + timeout_ns - spin_ns;
   until.tv_sec = (time_t)(end / 1000000000);
   until.tv_nsec = (long)(end % 1000000000);
-  r.error = pjc_call(api, r.fn, &a.block);
+  r.error = pjc_on_ready(api, event, on_ready, w);
   pthread_mutex_lock(&w->lock);
   if (r.error != 0) {
     w->owners--;  // the plugin has not taken the callback

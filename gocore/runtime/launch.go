@@ -62,27 +62,31 @@ func (d *Device) Compile(module []byte, args int, by Division) (*Executable, err
 		}
 		return nil, e
 	}
-	if err := d.checkMemory(exe); err != nil {
+	need := needs(exe)
+	if err := d.checkMemory(need); err != nil {
 		countUnreported(exe.Close())
 		return nil, err
 	}
-	return d.load(exe, args, by.Replicas), nil
+	return d.load(exe, need, args, by.Replicas), nil
+}
+
+// needs is the bytes that a run takes on each device beside its arguments; 0 if the plugin does not know.
+func needs(exe *pjrt.Executable) int64 {
+	takes, err := exe.MemoryStats()
+	countUnknown(err)
+	return max(takes.Temp+takes.Output-takes.Alias, 0)
 }
 
 // checkMemory is the error of a program that needs more memory than the device has in all. Found out before it runs, it
 // costs no one a buffer.
-func (d *Device) checkMemory(exe *pjrt.Executable) error {
-	need, err := exe.MemoryStats()
-	var have pjrt.MemoryStats
-	if err == nil {
-		have, err = d.devs[0].MemoryStats()
-	}
-	if err != nil {
-		countUnknown(err)
+func (d *Device) checkMemory(need int64) error {
+	if need == 0 {
 		return nil
 	}
-	if bytes := need.Temp + need.Output - need.Alias; have.BytesLimit > 0 && bytes > have.BytesLimit {
-		return errs.New(errs.OOM, "out of memory on %s: a program needs %d bytes for its results and what it computes on the way; the device has %d", d, bytes, have.BytesLimit)
+	have, err := d.devs[0].MemoryStats()
+	countUnknown(err)
+	if err == nil && have.BytesLimit > 0 && need > have.BytesLimit {
+		return errs.New(errs.OOM, "out of memory on %s: a program needs %d bytes for its results and what it computes on the way; the device has %d", d, need, have.BytesLimit)
 	}
 	return nil
 }
@@ -93,16 +97,13 @@ func (d *Device) Load(serialized []byte, args int, replicas bool) (*Executable, 
 	if err != nil {
 		return nil, translate(err)
 	}
-	return d.load(exe, args, replicas), nil
+	return d.load(exe, needs(exe), args, replicas), nil
 }
 
-func (d *Device) load(exe *pjrt.Executable, args int, replicas bool) *Executable {
+func (d *Device) load(exe *pjrt.Executable, need int64, args int, replicas bool) *Executable {
 	n := len(d.devs)
-	x := &Executable{dev: d, exe: exe, args: args, joint: replicas || d.Spans(),
+	x := &Executable{dev: d, exe: exe, args: args, need: int64(n) * need, joint: replicas || d.Spans(),
 		raw: make([]pjrt.Buffer, n*args), outs: make([]pjrt.Buffer, n*exe.NumOutputs())}
-	takes, err := exe.MemoryStats()
-	countUnknown(err) // then the arrays are all that Usage has
-	x.need = int64(n) * max(takes.Temp+takes.Output-takes.Alias, 0)
 	if x.joint {
 		if module, err := x.Module(); err == nil {
 			x.exchanges = d.job.exchangesOf(d, hlo.Collectives(module))
