@@ -1,8 +1,8 @@
 package bindings
 
 import (
+	"encoding/base64"
 	"encoding/json"
-	"os"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/engine"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
@@ -66,25 +66,27 @@ func AheadProgram(program int64) (object string, err error) {
 // AheadText returns an optimized program as text.
 func AheadText(program int64) (string, error) { return result(engine.Default.AheadText(program)) }
 
-// StoreAhead writes a compiled program to a file.
-func StoreAhead(program int64, path string) error {
-	return failed(engine.Default.StoreAhead(program, path))
+// AheadExecutable returns a compiled program for LoadLowered, in base64.
+func AheadExecutable(program int64) (string, error) {
+	data, err := engine.Default.AheadExecutable(program)
+	return result(base64.StdEncoding.EncodeToString(data), err)
 }
 
 // DropAhead forgets a program of CompileAhead.
 func DropAhead(program int64) { engine.Default.DropAhead(program) }
 
-// LoadLowered loads a program of Lower that StoreAhead has written for this device, and returns its number for Replay.
+// LoadLowered loads a program of Lower, compiled for this device, and returns its number for Replay. executable is what
+// AheadExecutable has returned.
 //
 //control:open
-func LoadLowered(device int64, lowered, path string) (int64, error) {
+func LoadLowered(device int64, lowered, executable string) (int64, error) {
 	in, err := readLowered(lowered)
 	if err != nil {
 		return 0, failed(err)
 	}
-	data, err := os.ReadFile(path)
+	data, err := base64.StdEncoding.DecodeString(executable)
 	if err != nil {
-		return 0, failed(errs.Wrap(errs.Runtime, err, ""))
+		return 0, failed(errs.Wrap(errs.Value, err, "the compiled program: %v", err))
 	}
 	return result(engine.Default.LoadLowered(int(device), in, data))
 }

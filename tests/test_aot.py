@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import copy
+import errno
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -144,12 +145,12 @@ def test_loading_what_does_not_fit(tmp_path: Path) -> None:
         loaded(x, torch.ones(3, device="xla"))
     with pytest.raises(ValueError, match="another type or shape"):
         loaded(torch.ones(4, device="xla"))
-    meta = json.loads((tmp_path / "program.json").read_text())
+    description, executable = (tmp_path / "program").read_bytes().split(b"\n", 1)
 
-    def damaged(change: Callable[[Any], None]) -> None:
-        bad = copy.deepcopy(meta)
+    def damaged(change: Callable[[Any], None], executable: bytes = executable) -> None:
+        bad = json.loads(description)
         change(bad)
-        (tmp_path / "program.json").write_text(json.dumps(bad))
+        (tmp_path / "program").write_bytes(json.dumps(bad).encode() + b"\n" + executable)
         aot.load(tmp_path)
 
     with pytest.raises(RuntimeError, match=r"is for CUDA \(.*device 0 is CPU"):
@@ -163,9 +164,27 @@ def test_loading_what_does_not_fit(tmp_path: Path) -> None:
     ]:
         with pytest.raises(ValueError, match="is damaged"):
             damaged(lambda m, field=field, value=value: m["program"].update({field: value}))
-    (tmp_path / "executable").write_bytes(b"rubbish")
     with pytest.raises(torch_go_xla.XlaError, match="is not one for cpu"):
-        damaged(lambda m: None)
+        damaged(lambda m: None, b"rubbish")
+
+
+def test_a_save_that_fails_leaves_the_program_of_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, top = torch.arange(3.0).to("xla"), aot.topology("cpu")
+    double, triple = (aot.compile(lambda x, k=k: x * k, (x,), top) for k in (2, 3))
+    double.save(tmp_path)
+    for call in ("pwrite", "fsync", "replace"):
+        with monkeypatch.context() as broken:
+
+            def full(*_: object, **__: object) -> None:
+                raise OSError(errno.ENOSPC, "the disk is full")
+
+            broken.setattr(os, call, full)
+            with pytest.raises(OSError, match="the disk is full"):
+                triple.save(tmp_path)
+        assert [p.name for p in tmp_path.iterdir()] == ["program"]
+        assert aot.load(tmp_path)(x).tolist() == [0, 2, 4]
+    triple.save(tmp_path)
+    assert aot.load(tmp_path)(x).tolist() == [0, 3, 6]
 
 
 def test_partitioned(ok: Callable[..., str]) -> None:

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"os"
 	"sync"
 	"time"
 
@@ -88,10 +87,7 @@ func (c *compilers) CloseTopology(id int64) error {
 	if t == nil {
 		return nil
 	}
-	if err := t.PJRT.Close(); err != nil {
-		return errs.Wrap(errs.Xla, err, "")
-	}
-	return nil
+	return runtime.Translate(t.PJRT.Close())
 }
 
 // CompileAhead starts to compile a program for the first devices of a topology, and returns its number. CompiledAhead
@@ -163,7 +159,7 @@ func (c *compilers) AheadMemory(id int64) (pjrt.CompiledMemory, error) {
 		return pjrt.CompiledMemory{}, err
 	}
 	m, err := x.MemoryStats()
-	return m, plain(err)
+	return m, runtime.Translate(err)
 }
 
 // AheadCost is the compiler's estimate of one run of a program, empty if the plugin has none.
@@ -177,7 +173,7 @@ func (c *compilers) AheadCost(id int64) (map[string]any, error) {
 	if errors.As(err, &e) && e.Code == pjrt.Unimplemented {
 		return map[string]any{}, nil
 	}
-	return cost, plain(err)
+	return cost, runtime.Translate(err)
 }
 
 // AheadModule is a program as the compiler left it; see package hlo.
@@ -207,20 +203,15 @@ func (c *compilers) AheadText(id int64) (string, error) {
 	return hlo.Text(module), nil
 }
 
-// StoreAhead writes a compiled program to a file, for a plugin of the same version.
-func (c *compilers) StoreAhead(id int64, path string) error {
+// AheadExecutable is a compiled program as LoadLowered takes it, for a plugin of the same version. The error is what the
+// compiler or the plugin refuses.
+func (c *compilers) AheadExecutable(id int64) ([]byte, error) {
 	x, err := c.executable(id)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	data, err := x.Serialize()
-	if err != nil {
-		return plain(err)
-	}
-	if err := os.WriteFile(path, data, 0o644); err != nil {
-		return errs.Wrap(errs.Runtime, err, "")
-	}
-	return nil
+	return data, runtime.Translate(err)
 }
 
 // DropAhead forgets a program.
@@ -238,12 +229,4 @@ func (c *compilers) DropAhead(id int64) {
 			_ = p.exe.Close()
 		}
 	}()
-}
-
-// plain gives a plugin's error a kind.
-func plain(err error) error {
-	if err == nil {
-		return nil
-	}
-	return errs.Wrap(errs.Xla, err, "")
 }

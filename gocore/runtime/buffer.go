@@ -232,10 +232,10 @@ func (b *Buffer) address() (uintptr, error) {
 	}
 	c := b.Dev.client
 	if on, err := c.OnCPU(b.parts[source]); err != nil || !on {
-		return 0, translate(err)
+		return 0, Translate(err)
 	}
 	addr, err := c.UnsafePointer(b.parts[source])
-	return addr, translate(err)
+	return addr, Translate(err)
 }
 
 // Unpin undoes one Pin that gave an address.

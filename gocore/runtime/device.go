@@ -74,7 +74,7 @@ type Client struct {
 func Open(plugin *pjrt.Plugin, opts map[string]any, job *Job) (*Client, error) {
 	pc, err := plugin.NewClient(opts, job.keys())
 	if err != nil {
-		return nil, translate(err)
+		return nil, Translate(err)
 	}
 	c := &Client{PJRT: pc, Job: job}
 	for i, d := range pc.AddressableDevices() {
@@ -278,7 +278,7 @@ func (d *Device) MemoryStats() (pjrt.MemoryStats, error) {
 	for _, dev := range d.devs {
 		st, err := dev.MemoryStats()
 		if err != nil {
-			return st, translate(err)
+			return st, Translate(err)
 		}
 		sum.BytesInUse += st.BytesInUse
 		sum.PeakBytesInUse += st.PeakBytesInUse
@@ -318,8 +318,8 @@ func kindOf(pe *pjrt.Error) errs.Kind {
 	return errs.Xla
 }
 
-// translate gives a plugin's error a kind.
-func translate(err error) error {
+// Translate gives a plugin's error a kind, such as out of memory; nil stays nil.
+func Translate(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -95,7 +95,7 @@ func (d *Device) checkMemory(need int64) error {
 func (d *Device) Load(serialized []byte, args int, replicas bool) (*Executable, error) {
 	exe, err := d.client.DeserializeAndLoad(serialized, nil)
 	if err != nil {
-		return nil, translate(err)
+		return nil, Translate(err)
 	}
 	return d.load(exe, needs(exe), args, replicas), nil
 }
@@ -423,7 +423,7 @@ func (d *Device) start(l *Launch, x *Executable) error {
 	}
 	call, err := x.call()
 	if err != nil {
-		return translate(err)
+		return Translate(err)
 	}
 	defer x.done(call)
 	span := profile.Begin().Of(l.Recorded)
@@ -524,7 +524,7 @@ func (d *Device) uploadPack(p *Pack, k int) (pjrt.Buffer, error) {
 	}
 	if err := d.client.DestroyEvents(ev); err != nil {
 		countUnreported(d.client.Destroy(b))
-		return 0, translate(err)
+		return 0, Translate(err)
 	}
 	return b, nil
 }

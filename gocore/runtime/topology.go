@@ -18,12 +18,12 @@ type Topology struct {
 func DescribeDevices(plugin *pjrt.Plugin, name string, opts map[string]any) (*Topology, error) {
 	made, err := plugin.NewTopology(name, opts)
 	if err != nil {
-		return nil, translate(err)
+		return nil, Translate(err)
 	}
 	t := &Topology{PJRT: made}
 	if err := t.describe(); err != nil {
 		countUnreported(made.Close())
-		return nil, translate(err)
+		return nil, Translate(err)
 	}
 	return t, nil
 }
@@ -55,7 +55,7 @@ func (t *Topology) Compile(module []byte, partitions int, by Division, flags map
 	}
 	exe, err := t.PJRT.Compile(module, "mlir", opts)
 	if err != nil {
-		e := translate(err)
+		e := Translate(err)
 		if errs.KindOf(e) == errs.Xla {
 			e = errs.Wrap(errs.Compile, err, "XLA refused the program: %v", err)
 		}
@@ -68,7 +68,7 @@ func (t *Topology) Compile(module []byte, partitions int, by Division, flags map
 func Optimized(exe *pjrt.Compiled) ([]byte, error) {
 	code, format, err := exe.OptimizedProgram()
 	if err != nil {
-		return nil, translate(err)
+		return nil, Translate(err)
 	}
 	return hlo.Module(code, format)
 }

@@ -84,7 +84,7 @@ func (b *Buffer) send(k int, src unsafe.Pointer, dims []int64) error {
 	}
 	b.parts[k] = raw
 	if err := d.client.DestroyEvents(ev); err != nil {
-		return translate(err)
+		return Translate(err)
 	}
 	return nil
 }

@@ -3,4 +3,4 @@
 package wire
 
 // Hash names the state of the vocabulary.
-const Hash = "7e9047fdf44cecf0"
+const Hash = "4b2976a7caf381f7"

@@ -42,6 +42,10 @@ class Control:
         """Return the compiler's estimate of one run of a program."""
         return dict(json.loads(self.call(self._go.bindings_AheadCost, program)))
 
+    def ahead_executable(self, program: int) -> str:
+        """Return a compiled program for load_lowered, in base64."""
+        return str(self.call(self._go.bindings_AheadExecutable, program))
+
     def ahead_memory(self, program: int) -> dict[str, Any]:
         """Return what a program needs on each device, in bytes, by the names of pjrt.CompiledMemory."""
         return dict(json.loads(self.call(self._go.bindings_AheadMemory, program)))
@@ -257,10 +261,13 @@ class Control:
         """Return the number of storages in use."""
         return int(self.call(self._go.bindings_LiveStorages))
 
-    def load_lowered(self, device: int, lowered: str, path: str) -> int:
-        """Load a program of lower that store_ahead has written for this device, and return its number for replay."""
+    def load_lowered(self, device: int, lowered: str, executable: str) -> int:
+        """Load a program of lower, compiled for this device, and return its number for replay.
+
+        executable is what ahead_executable has returned.
+        """
         self.open()
-        return int(self.call(self._go.bindings_LoadLowered, device, lowered, path))
+        return int(self.call(self._go.bindings_LoadLowered, device, lowered, executable))
 
     def load_program(self, device: int, module: str, signature: str) -> int:
         """Start to compile a StableHLO module for replay and return its number; see engine.Engine.LoadProgram."""
@@ -467,10 +474,6 @@ class Control:
     def stop_profile(self) -> str:
         """End the recording and return it in the Trace Event Format, "" if none runs."""
         return str(self.call(self._go.bindings_StopProfile))
-
-    def store_ahead(self, program: int, path: str) -> None:
-        """Write a compiled program to a file."""
-        self.call(self._go.bindings_StoreAhead, program, path)
 
     def submitted(self, device: int) -> int:
         """I the number of programs that a device was ever given."""

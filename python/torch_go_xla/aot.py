@@ -21,6 +21,7 @@ Names are those of ``jax.experimental.topologies`` and of JAX's lowered and comp
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -33,8 +34,12 @@ from torch.utils import _pytree as pytree
 from . import plugins
 from ._backend import eager
 from ._backend.core import is_xla, native, scalar_type
+from .utils import whole_file
 
 __all__ = ["Compiled", "Loaded", "Lowered", "Topology", "compile", "get_topology_desc", "load", "lower", "topology"]
+
+# The file of `Compiled.save`: a description as a line of JSON, then what the plugin has made of the program.
+_FILE = "program"
 
 
 class Topology:
@@ -173,14 +178,12 @@ class Compiled:
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write the program to a directory, for `load` on a machine that has the device.
 
-        ValueError if the call used or wrote a tensor that is not among its arguments, which `load` could not give it.
+        A program that was saved there before stays whole until the new one takes its place. ValueError if the call used
+        or wrote a tensor that is not among its arguments, which `load` could not give it.
         """
         described = self._lowered._described
         if described["reason"]:
             raise ValueError(f"the program cannot be loaded elsewhere: {described['reason']}")
-        root = Path(directory)
-        root.mkdir(parents=True, exist_ok=True)
-        native().store_ahead(self._id, str(root / "executable"))
         meta = {
             "platform": self.topology.platform,
             "kind": self.topology.device_kind,
@@ -188,7 +191,12 @@ class Compiled:
             "results": self._lowered._results,
             "program": described,
         }
-        (root / "program.json").write_text(json.dumps(meta))
+        executable = base64.b64decode(native().ahead_executable(self._id))
+        root = Path(directory)
+        root.mkdir(parents=True, exist_ok=True)
+        with whole_file.replacing(root / _FILE) as file:
+            file.write(memoryview(json.dumps(meta).encode() + b"\n"))
+            file.write(memoryview(executable))
 
 
 def lower(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Lowered:
@@ -295,8 +303,8 @@ def load(directory: str | os.PathLike[str], device: int = 0) -> Loaded:
     What is loaded is machine code: load what comes from someone you trust. RuntimeError if the device is not of the
     platform that the program was compiled for, or its plugin does not take the program.
     """
-    root = Path(directory)
-    meta = json.loads((root / "program.json").read_text())
+    described, _, executable = (Path(directory) / _FILE).read_bytes().partition(b"\n")
+    meta = json.loads(described)
     core = native()
     core.open()
     here = core.devices()[device]
@@ -305,5 +313,5 @@ def load(directory: str | os.PathLike[str], device: int = 0) -> Loaded:
             f"the program is for {meta['platform']} ({meta['kind']}), "
             f"device {device} is {here['platform'].upper()} ({here['kind']})"
         )
-    program = core.load_lowered(device, json.dumps(meta["program"]), str(root / "executable"))
+    program = core.load_lowered(device, json.dumps(meta["program"]), base64.b64encode(executable).decode())
     return Loaded(program, meta["program"]["arguments"], meta["results"])

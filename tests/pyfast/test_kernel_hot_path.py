@@ -6,8 +6,8 @@ import sys
 from types import FrameType
 
 import pytest
-import test_models
 import torch
+from learners import MODELS, OPTIMIZERS, Learner, learners
 
 import torch_go_xla
 import torch_go_xla.debug.metrics as met
@@ -49,7 +49,7 @@ class Calls:
             self.seen.add(f"{code.co_filename}:{code.co_firstlineno} {code.co_name}")
 
 
-def step(learner: test_models.Learner) -> None:
+def step(learner: Learner) -> None:
     """Record a step; ending it is not an op's work."""
     learner.optimizer.zero_grad()
     torch.nn.functional.cross_entropy(learner.model(learner.x), learner.y).backward()
@@ -57,10 +57,10 @@ def step(learner: test_models.Learner) -> None:
 
 
 @pytest.mark.parametrize("foreach", [False, True], ids=["single", "foreach"])
-@pytest.mark.parametrize("optimizer", test_models.OPTIMIZERS)
-@pytest.mark.parametrize("make", test_models.MODELS, ids=lambda m: m.__name__)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("make", MODELS, ids=lambda m: m.__name__)
 def test_a_training_step_runs_no_python_of_ops(make, optimizer: str, foreach: bool) -> None:
-    _, learner = test_models.learners(make, test_models.OPTIMIZERS[optimizer], foreach=foreach)
+    _, learner = learners(make, OPTIMIZERS[optimizer], foreach=foreach)
     met.clear_all()
     # The thread that is profiled runs the backward pass too.
     with torch.autograd.set_multithreading_enabled(False):
