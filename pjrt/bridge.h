@@ -33,7 +33,8 @@ enum {
   PJC_MEM_OPTIONS = 1,  // client options while a client is created
   PJC_MEM_WATCH = 2,    // watched events and completions not yet read
   PJC_MEM_KV = 3,       // key-value requests and values
-  PJC_MEM_COUNT = 4,
+  PJC_MEM_STAGE = 4,    // arrays on their way between the host and parts of devices
+  PJC_MEM_COUNT = 5,
 };
 
 void *pjc_alloc(int purpose, size_t size);             // zeroed; null if none

@@ -3,6 +3,8 @@ package pjrt
 // #include "bridge.h"
 import "C"
 
+import "unsafe"
+
 // MemoryCounter is how much C memory the client holds for one purpose.
 type MemoryCounter struct {
 	Purpose       string
@@ -14,6 +16,7 @@ var memoryPurposes = [C.PJC_MEM_COUNT]string{
 	C.PJC_MEM_OPTIONS: "client options",
 	C.PJC_MEM_WATCH:   "watched events",
 	C.PJC_MEM_KV:      "key-value requests",
+	C.PJC_MEM_STAGE:   "staged arrays",
 }
 
 // MemoryCounters lists the C memory that this package holds in the process, by
@@ -26,4 +29,15 @@ func MemoryCounters() []MemoryCounter {
 		out[i] = MemoryCounter{purpose, int64(bytes), int64(blocks)}
 	}
 	return out
+}
+
+// Stage is zeroed memory of the host for an array on its way, nil if the host has none; bytes is positive. It is not Go's
+// memory, since Go ends the process where it gets none. Unstage frees it.
+func Stage(bytes int64) unsafe.Pointer {
+	return C.pjc_alloc(C.PJC_MEM_STAGE, C.size_t(bytes))
+}
+
+// Unstage frees what Stage gave, of the same number of bytes; nil is allowed.
+func Unstage(at unsafe.Pointer, bytes int64) {
+	C.pjc_free(C.PJC_MEM_STAGE, at, C.size_t(bytes))
 }

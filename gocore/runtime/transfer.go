@@ -3,7 +3,6 @@ package runtime
 import (
 	"context"
 	"errors"
-	"runtime"
 	"unsafe"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
@@ -58,8 +57,12 @@ func (d *Device) Borrow(src unsafe.Pointer, s *shape.Shape, done func()) (*Buffe
 
 // Zeros is an array of zeros. The caller owns the reference.
 func (d *Device) Zeros(s *shape.Shape) (*Buffer, error) {
-	room := make([]byte, max(s.Bytes(), 1))
-	return d.Upload(unsafe.Pointer(&room[0]), s, nil)
+	room, free, err := staged(s)
+	if err != nil {
+		return nil, err
+	}
+	defer free()
+	return d.Upload(room, s, nil)
 }
 
 func (d *Device) upload(s *shape.Shape, sh *sharding.Sharding, send func(b *Buffer, k int) error) (*Buffer, error) {
@@ -96,9 +99,22 @@ func (b *Buffer) sendBlock(k int, from block, size []int64) error {
 	if at, ok := from.run(size); ok && numel(size) == local.Numel() {
 		return b.send(k, unsafe.Add(from.at, at*item), local.Dims)
 	}
-	room := make([]byte, max(local.Bytes(), 1))
-	copyBlock(block{unsafe.Pointer(&room[0]), local.Dims, make([]int64, len(size))}, from, size, item)
-	return b.send(k, unsafe.Pointer(&room[0]), local.Dims)
+	room, free, err := staged(local)
+	if err != nil {
+		return err
+	}
+	defer free()
+	copyBlock(block{room, local.Dims, make([]int64, len(size))}, from, size, item)
+	return b.send(k, room, local.Dims)
+}
+
+// staged is zeroed memory of the host for an array, and what frees it.
+func staged(s *shape.Shape) (at unsafe.Pointer, free func(), err error) {
+	n := max(s.Bytes(), 1)
+	if at = pjrt.Stage(n); at == nil {
+		return nil, nil, errs.New(errs.OOM, "out of memory on the host: no %d bytes for %s on its way to or from a device", n, s)
+	}
+	return at, func() { pjrt.Unstage(at, n) }, nil
 }
 
 // inPlace is the size up to which a buffer in host memory is read where it lies; a larger one is left to the
@@ -163,10 +179,8 @@ func (b *Buffer) receiveBlocks(devices []int, place func(k int) (block, []int64)
 		return nil
 	}
 	item := int64(b.Shape.DType.Size())
-	var pins runtime.Pinner
-	defer pins.Unpin()
 	to := make([]unsafe.Pointer, len(devices))
-	staged := make([]bool, len(devices))
+	apart := make([]bool, len(devices))
 	for i, k := range devices {
 		dst, size := place(k)
 		at, ok := dst.run(size)
@@ -174,15 +188,18 @@ func (b *Buffer) receiveBlocks(devices []int, place func(k int) (block, []int64)
 			to[i] = unsafe.Add(dst.at, at*item)
 			continue
 		}
-		room := make([]byte, local.Bytes())
-		to[i], staged[i] = unsafe.Pointer(&room[0]), true
-		pins.Pin(&room[0])
+		room, free, err := staged(local)
+		if err != nil {
+			return err
+		}
+		defer free()
+		to[i], apart[i] = room, true
 	}
 	if err := b.receive(devices, to, int(local.Bytes())); err != nil {
 		return err
 	}
 	for i, k := range devices {
-		if dst, size := place(k); staged[i] {
+		if dst, size := place(k); apart[i] {
 			copyBlock(dst, block{to[i], local.Dims, make([]int64, len(size))}, size, item)
 		}
 	}
@@ -241,15 +258,15 @@ func (b *Buffer) Place(d *Device, s *shape.Shape, sh *sharding.Sharding) (*Buffe
 	if s.Bytes() != b.Shape.Bytes() {
 		return nil, errs.New(errs.Runtime, "%s cannot be read as %s", b.Shape, s)
 	}
-	room := make([]byte, max(s.Bytes(), 1))
-	var pins runtime.Pinner
-	defer pins.Unpin()
-	pins.Pin(&room[0])
-	at := unsafe.Pointer(&room[0])
-	if err := b.Download(at, int(s.Bytes())); err != nil {
+	room, free, err := staged(s)
+	if err != nil {
 		return nil, err
 	}
-	return d.Upload(at, s, sh)
+	defer free()
+	if err := b.Download(room, int(s.Bytes())); err != nil {
+		return nil, err
+	}
+	return d.Upload(room, s, sh)
 }
 
 // block is a part of a dense row-major array in host memory: the array, and where the part starts.

@@ -40,6 +40,10 @@ def test_bad_shardings(ok) -> None:
     )
 
 
+def test_an_array_too_large_to_move(ok) -> None:
+    assert ok("spmd/too_large_to_move.py").split() == ["good"]
+
+
 def test_views_and_writes(ok) -> None:
     ok(
         "spmd/views_and_writes.py",

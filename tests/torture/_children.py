@@ -83,7 +83,8 @@ class Children:
         print(json.dumps([self._module, options, str(self._journal), str(self._log)]), file=self._forks.stdin)
         pid = int(self._forks.stdout.readline())
         end = self._watch(pid, during) or f"exit status {int(self._forks.stdout.readline())}"
-        log = self._log.read_text(errors="replace")[-600:] if self._log.exists() else ""
+        log = self._log.read_text(errors="replace") if self._log.exists() else ""
+        log = log if len(log) < 1200 else f"{log[:600]}\n[...]\n{log[-600:]}"  # Go's reason comes before its stacks
         return self._judge(end, log, options)
 
     def _watch(self, pid: int, during: Callable[[], None]) -> str:
