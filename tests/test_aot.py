@@ -39,6 +39,7 @@ def values(given: tuple[Any, ...]) -> list[torch.Tensor]:
     return [p.detach().cpu().clone() for p in given[0].parameters()]
 
 
+@pytest.mark.compiled
 def test_step_is_compiled_saved_and_loaded(tmp_path: Path) -> None:
     """A step that was compiled for a topology does, loaded, what the step itself does."""
     compiled = aot.compile(train, made(), aot.topology("cpu"))

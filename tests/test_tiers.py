@@ -1,5 +1,6 @@
 """Graphs that run op by op give what compiled ones give; what cannot run so is compiled."""
 
+import json
 import re
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 import torch_go_xla
-from torch_go_xla.debug import compilations, metrics
+from torch_go_xla.debug import compilations, metrics, profiler
 from torch_go_xla.tiers import get_tier, set_tier
 
 
@@ -277,11 +278,38 @@ def test_a_row_out_of_range_gives_what_the_compiled_program_gives():
     assert ran.failed == 1
 
 
+def test_values_count_in_the_limit_of_memory(ok, python):
+    """What does not fit op by op is compiled, and says what the compiled program needs."""
+    program = """
+import sys, torch, torch_go_xla
+from torch_go_xla.debug import metrics
+x = torch.ones(1 << 22, device="xla")
+torch_go_xla.sync(wait=True)
+y = sum((x * k).sort()[0] for k in range(int(sys.argv[1])))
+print(y[0].item(), metrics.counter_value("InterpretedGraphs"))
+"""
+    limited = {"XLA_TIER": "eager", "PJRT_XLA_CPU_MEMORY_LIMIT_BYTES": str(200 << 20)}
+    assert ok(program, 2, **limited).split() == ["1.0", "2"]
+    limited["PJRT_XLA_CPU_MEMORY_LIMIT_BYTES"] = str(60 << 20)
+    refused = python(program, 2, **limited)
+    assert refused.code == 1 and "out of memory" in refused.err
+
+
 def test_what_is_compiled_because_of_an_op_ran_on_the_device():
     metrics.clear_counters()
     with set_tier("eager"):
         torch.poisson(torch.ones(3, device="xla")).cpu()
     assert count("NotInterpretable") and metrics.executed_fallback_ops() == []
+
+
+def test_the_profile_has_the_time_on_the_device(tmp_path):
+    x = torch.ones(4, device="xla")
+    torch_go_xla.sync(wait=True)
+    with set_tier("eager"), profiler.trace(tmp_path / "steps.json"):
+        for k in range(2):
+            (x * (k + 2)).cpu()
+    spans = [e["name"] for e in json.loads((tmp_path / "steps.json").read_text())["traceEvents"] if e["ph"] == "X"]
+    assert spans.count("execute") == 2
 
 
 def test_a_buffer_is_taken_over_unless_somebody_reads_it():
@@ -315,7 +343,7 @@ def test_values_that_change_places():
 def test_a_graph_is_compiled_when_that_pays():
     def step(x):
         for _ in range(10):
-            x = torch.sin(x) * 1.5
+            x = torch.tanh(x) * 1.5
         return x
 
     with set_tier("auto"):
@@ -333,6 +361,16 @@ def test_a_graph_is_compiled_when_that_pays():
     first = int(said[1])
     assert launches == [(1, 0)] * (first - 1) + [(0, 1)]
     torch.testing.assert_close(y.cpu(), step(x.cpu()))
+
+
+def test_a_graph_that_a_compilation_slows_down_stays_op_by_op():
+    with set_tier("auto"), Counted() as ran:
+        x = floats(1 << 16).to("xla")
+        for _ in range(4):
+            x = x.tan() * 1.5
+        torch_go_xla.sync(wait=True)
+        assert "runs op by op: seen 1 time, a compilation gains nothing" in compilations.explain()
+    assert ran.compiled == 0
 
 
 def test_two_processes_decide_alike(ok):

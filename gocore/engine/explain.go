@@ -47,6 +47,8 @@ type Compilation struct {
 	// Tier says of a graph that runs op by op how often it was seen, and from when on a compilation is worth it; ""
 	// for one that was compiled.
 	Tier string `json:"tier"`
+	// Work is what such a graph does.
+	Work *work `json:"work,omitempty"`
 
 	ops *interpretable // nil: it was compiled
 }

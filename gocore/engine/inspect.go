@@ -268,6 +268,9 @@ func (ins *inspector) Compilations() []Compilation {
 	log := append([]Compilation{}, ins.history.log...)
 	for i := range log {
 		log[i].Tier = tierOf(log[i].ops)
+		if log[i].ops != nil {
+			log[i].Work = &log[i].ops.work
+		}
 	}
 	return log
 }

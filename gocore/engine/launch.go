@@ -188,6 +188,9 @@ type interpretation struct {
 // Short implements runtime.Interpretation.
 func (i *interpretation) Short() bool { return i.program.ops.short && !i.program.ops.failed.Load() }
 
+// Peak implements runtime.Interpretation.
+func (i *interpretation) Peak() int64 { return i.program.ops.peak }
+
 // errFailedBefore is that of a graph which has failed to run op by op: its program is there.
 var errFailedBefore = errs.New(errs.Xla, "the graph failed to run op by op before")
 

@@ -222,15 +222,15 @@ func (pl *planner) consider(p *program) {
 	}
 	alone, short := lone(&pl.plan)
 	if p.compileOnly = !alone; alone || mode() != compileTier {
-		p.considered, p.ops = true, pl.interpretation()
+		p.considered, p.ops = true, pl.interpretation(p.module)
 	}
 	if p.ops != nil {
 		p.ops.lone, p.ops.short = alone, short
 	}
 }
 
-// interpretation is how the plan runs op by op; nil if it cannot.
-func (pl *planner) interpretation() *interpretable {
+// interpretation is how the plan, whose module is given, runs op by op; nil if it cannot.
+func (pl *planner) interpretation(module []byte) *interpretable {
 	if !pl.torchKernels || len(pl.plan.Trace.Effects) > 0 {
 		return nil
 	}
@@ -247,7 +247,8 @@ func (pl *planner) interpretation() *interpretable {
 	for i, place := range pl.plan.Params {
 		params[i] = pl.plan.Trace.Leaves[place].Buf.(*runtime.Buffer).Shape
 	}
-	return &interpretable{steps: torchcpu.Prepare(p, params), cost: predict(&pl.plan, p)}
+	work := workOf(module, p.Work)
+	return &interpretable{steps: torchcpu.Prepare(p, params), work: work, cost: work.predict(), peak: p.Peak}
 }
 
 func (pl *planner) options() lower.Options {

@@ -34,9 +34,11 @@ func mode() tier { return tier(max(0, slices.Index(tiers, config.String("XLA_TIE
 // interpretable is how a graph runs op by op, and what is known of that.
 type interpretable struct {
 	steps  *torchcpu.Program
+	work   work
 	cost   cost
 	lone   bool        // it runs so in every mode; see lone.go
 	short  bool        // a launch may hold up the thread that launches it
+	peak   int64       // see interp.Work
 	seen   int64       // how many launches of it have been planned; Engine.mu guards it
 	kept   bool        // its compiled program is in the disk cache; Engine.mu guards it
 	failed atomic.Bool // a launch of it failed so; the launches set and read it
@@ -57,5 +59,9 @@ func tierOf(ops *interpretable) string {
 	if ops.kept {
 		return "" // it was compiled by an earlier process
 	}
-	return fmt.Sprintf("op by op: seen %d %s, a compilation is worth it from %d", ops.seen, times, ops.cost.worth())
+	worth := ops.cost.worth()
+	if worth == 0 {
+		return fmt.Sprintf("op by op: seen %d %s, a compilation gains nothing", ops.seen, times)
+	}
+	return fmt.Sprintf("op by op: seen %d %s, a compilation is worth it from %d", ops.seen, times, worth)
 }

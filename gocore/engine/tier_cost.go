@@ -1,46 +1,78 @@
 package engine
 
 import (
+	"bytes"
+	"math"
+
 	"github.com/torch-go-xla/torch-go-xla/gocore/interp"
-	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
-	"github.com/torch-go-xla/torch-go-xla/gocore/lazy"
 )
 
-// cost is what a graph is predicted to cost in each tier, in nanoseconds. It is a function of the graph only, so that
-// every run of a program decides alike.
+// work is what a graph has to do in each tier. It is a function of the graph only, so that every run of a program decides
+// alike.
+type work struct {
+	Statements int64 `json:"statements"` // of the StableHLO module
+	Loops      int64 `json:"loops"`      // those of them that XLA makes loops of their own for
+	Calls      int64 `json:"calls"`      // of kernels, op by op
+	Bytes      int64 `json:"bytes"`      // see interp.Work, as for the ones below
+	Results    int64 `json:"results"`
+	Products   int64 `json:"products"`
+	Functions  int64 `json:"functions"`
+}
+
+// moduleLoops are StableHLO's ops for which XLA makes loops of their own.
+var moduleLoops = []string{"stablehlo.reduce", "stablehlo.sort", "stablehlo.scatter", "stablehlo.gather", "stablehlo.while", "stablehlo.dynamic_update_slice",
+	"stablehlo.concatenate", "stablehlo.select_and_scatter"}
+
+func workOf(module []byte, steps interp.Work) work {
+	w := work{Statements: int64(bytes.Count(module, []byte("\n"))), Calls: int64(steps.Calls), Bytes: max(steps.Bytes, 0), Results: steps.Results,
+		Products: steps.Products, Functions: steps.Functions}
+	for _, op := range moduleLoops {
+		w.Loops += int64(bytes.Count(module, []byte(op)))
+	}
+	return w
+}
+
+// cost is what a graph is predicted to cost, in nanoseconds.
 type cost struct {
-	compile int64 // once
-	gain    int64 // of each launch of the compiled program over one op by op
+	compile float64 // once
+	run     float64 // each launch op by op
+	gain    float64 // what of that a compiled launch saves
 }
 
-// The prediction's constants.
+// Rates in nanoseconds, fitted by `python -m benchmarks.tier_costs` to the figures in testdata/tier_costs.csv.
 const (
-	compileBase   = 20_000_000 // ns: an empty program
-	compileNode   = 1_500_000  // ns: each node that computes
-	interpretCall = 3_000      // ns: each call of a kernel
-	interpretByte = 0.05       // ns: each byte of a value that fusion would not write to memory
+	perProgram   = 4e6
+	perStatement = 5.7e5
+	perLoop      = 2.4e7
+	perCall      = 3300
+	perByte      = 0.12
+	perResult    = 0.055
+	perProduct   = 0.02
+	perFunction  = 5.5
 )
 
-// predict predicts the cost of a plan.
-func predict(p *lazy.Plan, steps *interp.Program) cost {
-	g := &p.Trace.Graph
-	nodes, bytes := int64(0), 0.0
-	for _, id := range p.Nodes {
-		if op := g.At(id).Op; op == ir.OpData || op == ir.OpScalar {
-			continue
-		}
-		nodes++
-		bytes += float64(g.Shape(id).Bytes())
-	}
-	for _, r := range p.Roots {
-		bytes -= float64(g.Shape(r.ID).Bytes())
-	}
-	return cost{compile: compileBase + nodes*compileNode, gain: int64(steps.Calls)*interpretCall + int64(max(bytes, 0)*interpretByte)}
+// timesCompile is how many times the cost of its compilation a graph may run op by op, whatever the gain. So a wrong gain costs
+// little: a steady loop is compiled in the end, which adds a quarter to what it took until then.
+const timesCompile = 4
+
+// predict predicts the cost of a graph's work.
+func (w work) predict() cost {
+	var c cost
+	c.compile = perProgram + perStatement*float64(w.Statements) + perLoop*float64(w.Loops)
+	c.run = perCall*float64(w.Calls) + perByte*float64(w.Bytes) + perResult*float64(w.Results) + perProduct*float64(w.Products)
+	c.gain = c.run - perProduct*float64(w.Products) - perFunction*float64(w.Functions)
+	return c
 }
 
-// pays tells whether a graph that is seen for the n-th time should be compiled: when op by op it has cost as much more as
-// the compilation would. That is never more than twice the best choice in hindsight.
-func (c cost) pays(n int64) bool { return (n-1)*c.gain >= c.compile }
+// worth is the number of the launch from which a compilation pays: when op by op the graph has cost as much more as the
+// compilation would. That is never more than twice the best choice in hindsight. It is 0 for a graph whose compiled program
+// is predicted to be slower.
+func (c cost) worth() int64 {
+	if c.gain <= 0 {
+		return 0
+	}
+	return 1 + int64(math.Ceil(min(c.compile/c.gain, timesCompile*c.compile/c.run)))
+}
 
-// worth is the number of the launch from which a compilation pays.
-func (c cost) worth() int64 { return 1 + (c.compile+c.gain-1)/max(c.gain, 1) }
+// pays tells whether a graph that is seen for the n-th time should be compiled.
+func (c cost) pays(n int64) bool { return c.worth() > 0 && n >= c.worth() }

@@ -95,7 +95,6 @@ func (w *writer) callTo(signature string, results []int64, shapes []*shape.Shape
 		words = append(append(words, r, w.rootOf(r)), typed(shapes[i])...)
 	}
 	w.emit(opCall, words)
-	w.p.Calls++
 	return true
 }
 

@@ -71,8 +71,24 @@ type Program struct {
 	Values int64
 	// Numbers are those of the program itself; they follow the plan's scalars.
 	Numbers []ir.Number
+	Work
+}
+
+// Work is what a program does, to predict its time by.
+type Work struct {
 	// Calls is how many kernels it calls.
 	Calls int
+	// Bytes are those of the values that it writes to memory, besides the roots: neither views nor the results of
+	// products, which a compiled program writes too.
+	Bytes int64
+	// Results are the bytes of the roots, which are copied to the device's memory.
+	Results int64
+	// Products are the multiplications in products of matrices and convolutions.
+	Products int64
+	// Functions are the elements of functions that a compiled program computes more slowly.
+	Functions int64
+	// Peak is how many bytes of the values that it makes are there at one time, besides small ones.
+	Peak int64
 }
 
 // Refusal is why a plan has no program.
@@ -86,7 +102,8 @@ func (r *Refusal) Error() string { return r.Op + ": " + r.Reason }
 // Write makes the program of a plan. The error is a Refusal.
 func Write(p *lazy.Plan) (*Program, error) {
 	w := &writer{plan: p, g: &p.Trace.Graph, p: &Program{}, value: make([]int64, p.Trace.Graph.Len()), last: make([]int, p.Trace.Graph.Len()),
-		opOf: make(map[string]int64), scalar: make(map[ir.ID]int64), root: make(map[ir.ID]int)}
+		opOf: make(map[string]int64), scalar: make(map[ir.ID]int64), root: make(map[ir.ID]int),
+		owner: make([]ir.ID, p.Trace.Graph.Len()), lying: make([]int32, p.Trace.Graph.Len())}
 	if p.Trace.Partitions > 0 {
 		return nil, &Refusal{"SPMD", "a program for several devices is compiled"}
 	}
@@ -103,9 +120,12 @@ func Write(p *lazy.Plan) (*Program, error) {
 		if reason := w.write(); reason != "" {
 			return nil, &Refusal{ops.Name(w.g.At(id).Op), reason}
 		}
+		w.weigh()
 		w.free()
 	}
 	for _, r := range p.Roots {
+		w.p.Bytes -= w.g.Shape(r.ID).Bytes()
+		w.p.Results += w.g.Shape(r.ID).Bytes()
 		w.p.Roots = append(w.p.Roots, w.valueOf(r.ID))
 	}
 	w.p.Values = w.values
@@ -127,6 +147,11 @@ type writer struct {
 	root   map[ir.ID]int
 	opOf   map[string]int64 // by op and schema
 	temps  []int64          // values that are freed behind the node
+	wrote  opcode           // the latest instruction
+	// Memory that the nodes before have filled: whose it is and how many values lie in it, by slot.
+	owner []ir.ID
+	lying []int32
+	live  int64
 }
 
 // uses finds the last use of each value, and gives the parameters their numbers.
@@ -176,6 +201,87 @@ func (w *writer) write() (reason string) {
 		return w.refused(row)
 	}
 	return ""
+}
+
+// views are the instructions that copy nothing.
+var views = []opcode{opTranspose, opSlice, opDynamicSlice, opBroadcast, opReshape, opStrided, opSame, opFree}
+
+// multiplications are those of a product, on which compiled programs and torch's kernels spend the same time; 0 for another
+// node.
+func (w *writer) multiplications() int64 {
+	rowLength := func(in int) int64 { // of a matrix
+		dims := w.g.Shape(w.ID(in)).Dims
+		return dims[len(dims)-1]
+	}
+	channel := func(kernel int) int64 {
+		s := w.g.Shape(w.ID(kernel))
+		return s.Numel() / max(s.Dims[0], 1)
+	}
+	scores := func(query int) int64 { // the multiplications of queries by keys
+		return w.g.Shape(w.ID(query)).Numel() * w.g.Shape(w.ID(query + 1)).Dims[2]
+	}
+	switch ops.Of(w.g.At(w.node).Op).Name {
+	case "mm", "bmm", "mv", "dot":
+		return w.out(0).Numel() * rowLength(0)
+	case "addmm", "baddbmm", "addmv":
+		return w.out(0).Numel() * rowLength(1)
+	case "convolution":
+		return w.out(0).Numel() * channel(1)
+	case "convolution_backward":
+		return 2 * w.g.Shape(w.ID(0)).Numel() * channel(2)
+	case "_scaled_dot_product_flash_attention_for_cpu":
+		return 2 * scores(0)
+	case "_scaled_dot_product_flash_attention_for_cpu_backward":
+		return 5 * scores(1)
+	}
+	return 0
+}
+
+// scalarFunctions are the rows that XLA computes element by element, where torch's kernels compute several elements at a time.
+var scalarFunctions = []string{"sin", "cos", "tan", "asin", "acos", "atan", "atan2", "log1p", "lgamma", "pow.Tensor_Scalar", "pow.Tensor_Tensor"}
+
+// weigh counts what the node that was written does.
+func (w *writer) weigh() {
+	n := w.g.At(w.node)
+	if n.Op == ir.OpData || n.Op == ir.OpScalar {
+		return
+	}
+	view, product := slices.Contains(views, w.wrote), w.multiplications()
+	w.p.Products += product
+	if slices.Contains(scalarFunctions, ops.Of(n.Op).Name) {
+		w.p.Functions += w.out(0).Numel()
+	}
+	for i := range int(n.Results) {
+		id, bytes := w.node+ir.ID(i), w.out(i).Bytes()
+		switch {
+		case w.last[id] == 0: // no one reads it
+		case view:
+			w.lies(id, w.owner[w.g.In(w.node)[0]])
+		default:
+			w.lies(id, id)
+			w.live += bytes
+		}
+		if !view && product == 0 {
+			w.p.Bytes += bytes
+		}
+	}
+	w.p.Peak = max(w.p.Peak, w.live)
+}
+
+// lies notes whose memory a value lies in: None for a parameter's.
+func (w *writer) lies(id, owner ir.ID) {
+	if w.owner[id] = owner; owner != ir.None {
+		w.lying[owner]++
+	}
+}
+
+// leaves notes that a value is freed.
+func (w *writer) leaves(id ir.ID) {
+	if owner := w.owner[id]; owner != ir.None {
+		if w.lying[owner]--; w.lying[owner] == 0 {
+			w.live -= w.g.Shape(owner).Bytes()
+		}
+	}
 }
 
 func (w *writer) refused(row *ops.Row) string {
@@ -240,6 +346,7 @@ func (w *writer) free() {
 		if in != ir.None && w.last[in] == w.index+1 && w.value[in] > 0 {
 			w.last[in] = -1
 			dead = append(dead, w.valueOf(in))
+			w.leaves(in)
 		}
 	}
 	if len(dead) > 0 {
@@ -252,6 +359,10 @@ func (w *writer) emit(op opcode, parts ...[]int64) {
 	n := 0
 	for _, p := range parts {
 		n += len(p)
+	}
+	w.wrote = op
+	if op != opNumber && !slices.Contains(views, op) {
+		w.p.Calls++
 	}
 	w.p.Words = append(w.p.Words, int64(op), int64(n))
 	for _, p := range parts {

@@ -11,6 +11,8 @@ import (
 
 // Interpretation computes what a launch's program computes, without it: op by op, on a device whose memory the host reads.
 type Interpretation interface {
+	// Peak is how many bytes it computes with besides the arguments.
+	Peak() int64
 	// Run reads the arguments' memory and writes none of it. into is memory for results, nil for what is Interpreted. An
 	// error says that it cannot be done so.
 	Run(args, into []unsafe.Pointer) (Interpreted, error)
@@ -34,6 +36,10 @@ var (
 // interpret runs a launch op by op. done is false if that cannot be done, and nothing has changed; the error is that of
 // an argument.
 func (d *Device) interpret(l *Launch) (done bool, err error) {
+	if !d.hasRoom(l.Interpret.Peak()) {
+		interpretFailed.Add(1)
+		return false, nil
+	}
 	args := make([]unsafe.Pointer, len(l.Args))
 	for i, a := range l.Args {
 		at, err := a.memory()
@@ -46,6 +52,7 @@ func (d *Device) interpret(l *Launch) (done bool, err error) {
 		args[i] = *(*unsafe.Pointer)(unsafe.Pointer(&at)) // memory of the plugin's
 	}
 	start, span := time.Now(), profile.Begin().Of(l.Recorded)
+	defer l.recordInterpretation(d)()
 	into := make([]unsafe.Pointer, len(l.Outs))
 	prepared := !l.takes() && d.prepare(l, into)
 	results, err := l.Interpret.Run(args, into)
@@ -141,6 +148,25 @@ func (d *Device) finishInterpreted(l *Launch, args []unsafe.Pointer, results Int
 		return false
 	}
 	return true
+}
+
+// hasRoom reports that the device's limit leaves bytes beside what is in use. Only those that may matter are compared.
+func (d *Device) hasRoom(bytes int64) bool {
+	if bytes < 1<<20 {
+		return true
+	}
+	have, err := d.devs[0].MemoryStats()
+	return err != nil || have.BytesLimit <= 0 || have.BytesInUse+bytes <= have.BytesLimit
+}
+
+// recordInterpretation records that the device computes from now on, until the function that it returns is called.
+func (l *Launch) recordInterpretation(d *Device) (end func()) {
+	if !profile.On() || l.Recorded < 0 {
+		return func() {}
+	}
+	ended := make(chan struct{})
+	profile.Executed(d.Index, l.Recorded, int64(len(l.Outs)), func() { <-ended })
+	return func() { close(ended) }
 }
 
 // memory waits until the buffer is computed and gives its address; 0 where the host cannot read it. The caller runs the

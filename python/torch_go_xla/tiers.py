@@ -41,10 +41,10 @@ class set_tier(contextlib.ContextDecorator):  # noqa: N801 - as torch.set_grad_e
         >>> import torch, torch_go_xla
         >>> from torch_go_xla.tiers import get_tier, set_tier
         >>> with set_tier("eager"):
-        ...     x = torch.ones(2, device="xla") + 1
+        ...     x, mode = torch.ones(2, device="xla") + 1, get_tier()
         ...     torch_go_xla.sync()
-        >>> x.tolist(), get_tier()
-        ([2.0, 2.0], 'compile')
+        >>> x.tolist(), mode
+        ([2.0, 2.0], 'eager')
     """
 
     def __init__(self, mode: str) -> None:
@@ -67,8 +67,9 @@ def get_tier() -> str:
     """Return the mode that `set_tier` or ``XLA_TIER`` has set.
 
     Example:
-        >>> from torch_go_xla.tiers import get_tier
-        >>> get_tier()
+        >>> from torch_go_xla.tiers import get_tier, set_tier
+        >>> with set_tier("compile"):
+        ...     get_tier()
         'compile'
     """
     _native.open()

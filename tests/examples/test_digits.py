@@ -12,6 +12,7 @@ import pytest
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits.py"
 
 
+@pytest.mark.compiled
 @pytest.mark.slow
 def test_the_main_job_holds_and_says_so() -> None:
     done = subprocess.run([sys.executable, EXAMPLE], capture_output=True, text=True, timeout=600, check=False)

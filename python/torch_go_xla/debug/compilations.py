@@ -122,9 +122,11 @@ def explain() -> str:
     Example:
         >>> import torch, torch_go_xla
         >>> from torch_go_xla.debug import compilations
-        >>> for size in (14, 15):
-        ...     x = torch.ones(size, device="xla") * 2
-        ...     torch_go_xla.sync()
+        >>> from torch_go_xla.tiers import set_tier
+        >>> with set_tier("compile"):
+        ...     for size in (14, 15):
+        ...         x = torch.ones(size, device="xla") * 2
+        ...         torch_go_xla.sync()
         >>> print(compilations.explain())
         step ... on xla:0 compiled a program of ... nodes: ...
     """

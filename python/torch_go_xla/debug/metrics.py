@@ -48,7 +48,7 @@ def counter_value(name: str) -> int | None:
         >>> met.clear_counters()
         >>> x = torch.ones(17, device="xla") * 5
         >>> torch_go_xla.sync(wait=True)
-        >>> met.counter_value("UncachedCompile"), met.counter_value("CachedCompile")
+        >>> met.counter_value("MarkStep"), met.counter_value("CachedCompile")
         (1, None)
     """
     return _native.counters().get(name)
