@@ -106,6 +106,11 @@ func WaitFor(device, programs, ms int64) (bool, error) {
 	return result(engine.Default.Wait(int(device), programs, milliseconds(ms)))
 }
 
+// Failure raises the error of a program that failed, unless a reader of a result or a call of this has.
+//
+//control:open
+func Failure(device int64) error { return failed(engine.Default.Failure(int(device))) }
+
 // Capture makes the recorded computation repeatable. It returns its number, 0 if it cannot be, and what tells two
 // recordings apart; see engine.Engine.Capture. Some storages are its arguments, others its results; with state, all
 // others that it reads or writes belong to it.

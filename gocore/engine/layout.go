@@ -122,16 +122,25 @@ func (lay *layouter) download(b *runtime.Buffer, dst unsafe.Pointer, size int64)
 		return errs.New(errs.Runtime, "copying %s (%d bytes) to %d bytes of host memory", b.Shape, b.Shape.Bytes(), size)
 	}
 	start, span := time.Now(), profile.Begin()
+	d := b.Dev
 	b, err := lay.complete(b)
 	if err != nil {
-		return err
+		return told(d, err)
 	}
 	defer b.Release()
 	if err := b.Download(dst, int(size)); err != nil {
-		return err
+		return told(d, err)
 	}
 	fromDevice.Since(start)
 	span.End(profile.FromDevice, size)
 	inboundBytes.Add(float64(size))
 	return nil
+}
+
+// told returns the error that a reader of a device's values gets. A wait for the device does not report it again.
+func told(d *runtime.Device, err error) error {
+	if err != nil {
+		_ = d.TakeFailure()
+	}
+	return err
 }

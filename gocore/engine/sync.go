@@ -117,6 +117,16 @@ func (sp *steps) Wait(dev int, programs int64, timeout time.Duration) (done bool
 	return done, err
 }
 
+// Failure is the error of a program of a device that failed, which no reader of a result has been given; nil if there is
+// none, or a call has returned it.
+func (sp *steps) Failure(dev int) error {
+	d, err := sp.device(dev)
+	if err != nil {
+		return err
+	}
+	return d.TakeFailure()
+}
+
 // Throttle waits until at most n programs wait for their turn, or until the timeout; it reports whether
 // that is so. Callers that sync in a loop use it to stay within sight of the device.
 func (sp *steps) Throttle(dev, n int, timeout time.Duration) (bool, error) {

@@ -144,9 +144,9 @@ func (tr *transfers) Ready(h alias.Handle, timeout time.Duration) (bool, error) 
 	done, err := b.AwaitFor(timeout)
 	span.Waited()
 	if !done && err == nil {
-		err = tr.client.Job.Stuck()
+		return false, tr.client.Job.Stuck()
 	}
-	return done, err
+	return done, told(b.Dev, err)
 }
 
 // Fetch copies the value of a storage to host memory of exactly its size, after a sync if it is pending.

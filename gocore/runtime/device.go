@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -29,11 +30,12 @@ type Device struct {
 	job    *Job           // the processes whose devices run the same programs, or replicas of them; nil: this one alone
 	peers  []int          // without SPMD: the plugin's numbers of the devices of this index, by process
 
-	mu      sync.Mutex // guards queue and working
+	mu      sync.Mutex // guards queue, working, failure and submitted
 	idle    *sync.Cond // on mu: the queue has become shorter
 	queue   []*Launch
 	working bool
 
+	failure   error        // of a launch, which no one has been told of; guarded by mu
 	submitted int64        // launches ever queued; guarded by mu
 	started   atomic.Int64 // launches that have left the queue; written under mu
 
@@ -184,6 +186,33 @@ func (d *Device) Wait(launches int64, timeout time.Duration) (done bool, err err
 		d.next = (d.next + 1) % inFlight
 	}
 	return true, err
+}
+
+// TakeFailure is the error of the first launch whose results failed since the last call, nil if none did: the error that
+// reading them gives. A result that failed because of its arguments does not count.
+func (d *Device) TakeFailure() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	err := d.failure
+	d.failure = nil
+	return err
+}
+
+// noteFailure keeps for TakeFailure what has failed in a launch.
+func (d *Device) noteFailure(l *Launch) {
+	for _, a := range l.Args {
+		if a.Err() != nil {
+			return
+		}
+	}
+	for _, o := range l.Outs {
+		if err := o.Err(); err != nil {
+			d.mu.Lock()
+			d.failure = cmp.Or(d.failure, err)
+			d.mu.Unlock()
+			return
+		}
+	}
 }
 
 // WaitQueue waits until at most n launches wait for their turn, or until the timeout (0: none); it

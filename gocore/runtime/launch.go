@@ -344,6 +344,7 @@ func (d *Device) execute(l *Launch) {
 				}
 			}
 		}
+		d.noteFailure(l)
 	}
 	l.wait.Done()
 	for _, a := range l.Args {

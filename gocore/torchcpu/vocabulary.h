@@ -2,7 +2,7 @@
 #ifndef TGX_VOCABULARY_H
 #define TGX_VOCABULARY_H
 
-#define TGX_VOCABULARY "4b2976a7caf381f7"
+#define TGX_VOCABULARY "e1808582f2bfce63"
 
 /* Kind says what an encoded argument is. */
 enum {

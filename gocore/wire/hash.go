@@ -3,4 +3,4 @@
 package wire
 
 // Hash names the state of the vocabulary.
-const Hash = "4b2976a7caf381f7"
+const Hash = "e1808582f2bfce63"

@@ -48,7 +48,7 @@ def _xla_step_marker(device: str, devices: Sequence[str], wait: bool = True, res
         _native.sync(d, mark=d == targets[-1])
     if wait:
         for d in targets:
-            _native.wait(d)
+            _native.finish(d)
     if path := _native.metrics_file:
         from .debug.metrics_saver import append_report
 
@@ -63,13 +63,13 @@ def _xla_sync_multi(
     _native.sync_some([_native.fast.handle(t) for t in plain])
     if wait:
         for d in {t.device.index for t in plain}:
-            _native.wait(d)
+            _native.finish(d)
 
 
 def _xla_wait_device_ops(devices: Sequence[str] = ()) -> None:
     """Wait until the devices (all of them by default) have done what was started."""
     for d in _devices_of(devices):
-        _native.wait(d)
+        _native.finish(d)
 
 
 def _functionalize_sync(tensors: Sequence[torch.Tensor] = ()) -> None:

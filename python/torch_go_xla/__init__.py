@@ -175,8 +175,8 @@ def sync(wait: bool = False, reset_scope: bool = True) -> None:
         reset_scope: accepted for torch_xla's programs.
 
     Raises:
-        XlaError: with ``wait``, a program has failed. What the compiler refuses, or needs more memory than there is,
-            raises CompileError or OutOfMemoryError where a result is read.
+        XlaError: with ``wait``, a program has failed. It is a CompileError if the compiler refuses the program, an
+            OutOfMemoryError if it needs more memory than there is. Without ``wait``, reading a result raises it.
 
     Example:
         >>> import torch, torch_go_xla

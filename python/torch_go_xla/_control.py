@@ -207,6 +207,11 @@ class Control:
         results_ = _words(results)
         return str(self.call(self._go.bindings_Export, *_at(arguments_), *_at(results_)))
 
+    def failure(self, device: int) -> None:
+        """Raise the error of a program that failed, unless a reader of a result or a call of this has."""
+        self.open()
+        self.call(self._go.bindings_Failure, device)
+
     def fetch(self, handle: int, address: int, size: int) -> None:
         """Copy the whole value of a storage to size bytes at an address; it waits as ready does."""
         while not self.call(self._go.bindings_Fetch, handle, address, size, SLICE):

@@ -190,12 +190,17 @@ class NativeCore(Control, Ends):
         """Wait until a device has run what it was given until now; other threads may go on."""
         self.wait_for(device, self.submitted(device))
 
+    def finish(self, device: int) -> None:
+        """Wait as `wait` does; raise what has failed, unless reading a result has raised it."""
+        self.wait(device)
+        self.failure(device)
+
     def sync(self, device: int, mark: bool = False) -> None:
         """Compute what is recorded for a device; returns when it is on its way."""
         self.open()
         self.flush(device, mark)
         if self._sync_waits:
-            self.wait(device)
+            self.finish(device)
         self.throttle(device, _AHEAD)
         self._take_back()
 
@@ -208,7 +213,7 @@ class NativeCore(Control, Ends):
             self.sync(d)
         if wait:
             for d in devices:
-                self.wait(d)
+                self.finish(d)
 
     def syncs(self) -> int:
         """Return how many graphs were synced."""

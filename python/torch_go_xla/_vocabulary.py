@@ -6,7 +6,7 @@ Generated from gocore/wire, gocore/dtype and gocore/errs by `go generate ./gocor
 from __future__ import annotations
 
 # State of the vocabulary; the library must have the same.
-HASH = "4b2976a7caf381f7"
+HASH = "e1808582f2bfce63"
 
 # Disposition is what becomes of a result.
 NEW = 0

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+
 import pytest
 import torch
 
 import torch_go_xla
 import torch_go_xla.core.xla_model as xm
+from torch_go_xla.experimental.stablehlo_custom_call import stablehlo_custom_call
 
 # More memory than any device has, asked for by one op.
 HUGE = (1024,) * 5
@@ -20,7 +24,8 @@ def test_out_of_memory_leaves_what_does_not_depend_on_it(tmp_path) -> None:
     view = weight[1:3]
     huge = torch.rand(HUGE, device="xla").sum() + before.sum()
     weight_and_huge = weight + huge
-    torch_go_xla.sync(wait=True)
+    with pytest.raises(torch_go_xla.OutOfMemoryError, match="out of memory on xla:0"):
+        torch_go_xla.sync(wait=True)
     assert before.tolist() == [1, 2, 3, 4] and weight.tolist() == [2, 3, 4, 5] and view.tolist() == [3, 4]
     xm.save({"weight": weight, "view": view}, tmp_path / "a.pt")
     assert torch.load(tmp_path / "a.pt")["view"].tolist() == [3, 4]
@@ -33,6 +38,30 @@ def test_out_of_memory_leaves_what_does_not_depend_on_it(tmp_path) -> None:
     weight.mul_(2)
     torch_go_xla.sync()
     assert view.tolist() == [6, 8]
+
+
+@pytest.mark.parametrize("wait", [lambda: torch_go_xla.sync(wait=True), xm.wait_device_ops], ids=["sync", "devices"])
+def test_a_program_that_is_refused_is_reported_once_by_a_wait(wait: Callable[[], None]) -> None:
+    x = torch.ones(4, device="xla")
+    refused = stablehlo_custom_call([x], "no_such_target", [[4]], [torch.float32])
+    depends = refused * 2
+    torch_go_xla.sync()
+    depends += 1
+    torch_go_xla.sync()
+    with pytest.raises(torch_go_xla.CompileError, match=r"(?s)no_such_target.*test_failure\.py"):
+        wait()
+    wait()
+    with pytest.raises(torch_go_xla.CompileError, match="no_such_target"):
+        depends.cpu()
+    wait()
+    other = stablehlo_custom_call([x], "no_such_target", [[4]], [torch.float32])
+    with pytest.raises(torch_go_xla.CompileError, match="no_such_target"):
+        other.cpu()  # the reader has been told
+    wait()
+    other = stablehlo_custom_call([x], "no_such_target", [[4]], [torch.float32])
+    with pytest.raises(torch_go_xla.CompileError, match="no_such_target"):
+        xm.save(other, os.devnull)
+    wait()
 
 
 def test_a_training_step_that_fails_can_be_repeated_smaller() -> None:

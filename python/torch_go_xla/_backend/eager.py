@@ -26,7 +26,7 @@ class Eager(TorchDispatchMode):  # type: ignore[no-untyped-call]
             written = args if func._schema.is_mutable else ()
             for device in {x.device.index for x in pytree.tree_leaves((result, written)) if is_xla(x)}:
                 native().sync(device)
-                native().wait(device)
+                native().finish(device)
         return result
 
 

@@ -43,7 +43,7 @@ class OutOfMemoryError(XlaError):
 
 
 class CompileError(XlaError):
-    """The compiler refused a program. It is raised where a result is read.
+    """The compiler refused a program. It is raised where a result is read, or waited for.
 
     Example:
         >>> import torch, torch_go_xla
