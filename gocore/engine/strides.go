@@ -8,6 +8,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
+	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/strided"
 )
 
@@ -50,8 +51,11 @@ func rowMajor(size, stride []int64) bool {
 
 // of gives the strides of a result of a size, until the next call; nil if it lies row by row.
 func (l *layouts) of(row *ops.Row, size []int64, a *ir.Args) ([]int64, error) {
-	if row.Strides == ops.Copied {
+	switch row.Strides {
+	case ops.Copied:
 		return l.copied(row, size, a)
+	case ops.ByColumns:
+		return l.byColumns(row, size), nil
 	}
 	if !l.other || len(size) < 2 {
 		return nil, nil
@@ -74,6 +78,10 @@ func (l *layouts) of(row *ops.Row, size []int64, a *ir.Args) ([]int64, error) {
 	case ops.Format, ops.FormatOfAny, ops.FormatOfAll:
 		if l.channelsLast(row, len(size)) {
 			dst = strided.ChannelsLast(dst, size)
+		}
+	case ops.Stacked:
+		if l.channelsLast(row, len(size)-1) {
+			dst = stacked(dst, size, a.Int(row.StridesOf+1))
 		}
 	}
 	l.strides = dst
@@ -98,12 +106,40 @@ func (l *layouts) channelsLast(row *ops.Row, rank int) bool {
 			continue
 		}
 		is := len(o.Size) == rank && strided.IsChannelsLast(o.View)
-		if row.Strides == ops.FormatOfAll && !is {
+		if !is && (row.Strides == ops.FormatOfAll || row.Strides == ops.Stacked) {
 			return false
 		}
 		found = found || is
 	}
 	return found
+}
+
+// stacked appends the strides of members in channels last along dimension dim. They are those of their concatenation
+// there, split. Along the last dimension torch concatenates tensors of another rank, which lie row by row.
+func stacked(dst, size []int64, dim int64) []int64 {
+	rank := int64(len(size))
+	if dim < 0 {
+		dim += rank
+	}
+	if dim == rank-1 {
+		return dst
+	}
+	n := size[dim]
+	joined := slices.Delete(slices.Clone(size), int(dim), int(dim)+1)
+	joined[dim] *= n
+	dst = strided.ChannelsLast(dst, joined)
+	return slices.Insert(dst, int(dim), dst[dim]*size[dim+1])
+}
+
+// byColumns are the strides of matrices that lie column by column.
+func (l *layouts) byColumns(row *ops.Row, size []int64) []int64 {
+	v, n := l.find(row.StridesOf), len(size)
+	if v == nil || n < 2 || len(v.Size) != n {
+		return nil
+	}
+	l.strides = shape.Contiguous(l.strides[:0], size)
+	l.strides[n-2], l.strides[n-1] = 1, max(size[n-2], 1)
+	return l.strides
 }
 
 // The numbers of torch's memory formats.

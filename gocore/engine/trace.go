@@ -214,6 +214,9 @@ func (rec *recorder) argument(r *wire.Record, t *alias.Trace, row *ops.Row, i in
 		if err != nil {
 			return err
 		}
+		if row.Iterates(i) {
+			sc.layouts.note(i, &alias.View{})
+		}
 		sc.words, sc.in = append(sc.words, wire.Tag(k, 0)), append(sc.in, id)
 	case wire.KTensors, wire.KScalars:
 		tag := r.Take()[0]
@@ -401,7 +404,11 @@ func (rec *recorder) checkDest(row *ops.Row, d *dest, s *shape.Shape, k int, out
 		if !d.out {
 			return wire.Failed, errs.New(errs.Runtime, "output with shape %s doesn't match the broadcast shape %s", shape.TorchDims(d.view.Size), shape.TorchDims(s.Dims))
 		}
-		wire.PutResize(out, k, row.Quiet, s.Dims)
+		stride, err := rec.strides(row, s)
+		if err != nil {
+			return wire.Failed, err
+		}
+		wire.PutResize(out, k, row.Quiet, s.Dims, stride)
 		return wire.Resize, nil
 	}
 	if !canCast(s.DType, d.view.Type) {

@@ -8,7 +8,7 @@ import (
 
 // choleskyRows factor positive definite matrices, and solve with the factors.
 var choleskyRows = []Row{
-	{Name: "linalg_cholesky_ex", Schema: "(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)", ExactOut: true, Torch: &Kernel{Out: "L", When: func(l *Lowering) bool { return l.Shape(0).Numel() >= 64*order(l.Shape(0)) }},
+	{Name: "linalg_cholesky_ex", Schema: "(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)", Strides: ByColumns, ExactOut: true, Torch: &Kernel{Out: "L", When: func(l *Lowering) bool { return l.Shape(0).Numel() >= 64*order(l.Shape(0)) }},
 		Infer: likeSquaresWithInfo("linalg.cholesky"),
 		Lower: func(l *Lowering) {
 			if l.Shape(0).Numel() == 0 {
@@ -22,7 +22,7 @@ var choleskyRows = []Row{
 			f := trianglePart(b, b.Cholesky(a, !l.Bool(1)), keep, 0)
 			l.Return(l.finish(0, f), l.finish(1, firstIndefinite(b, a, f, l.Bool(1))))
 		}},
-	{Name: "cholesky_inverse", Schema: "(Tensor self, bool upper=False) -> Tensor", Torch: &Kernel{Out: "out", When: ofOrder(0, 64)},
+	{Name: "cholesky_inverse", Schema: "(Tensor self, bool upper=False) -> Tensor", Strides: ByColumns, Torch: &Kernel{Out: "out", When: ofOrder(0, 64)},
 		Infer: likeSquares("cholesky_inverse"),
 		Lower: func(l *Lowering) {
 			if l.Out(0).Numel() == 0 {
@@ -32,7 +32,7 @@ var choleskyRows = []Row{
 			f := l.stack(0)
 			l.Return(l.finish(0, choleskySolve(l.B, f, identity(l.B, f.DType(), f.Dims()...), l.Bool(1))))
 		}},
-	{Name: "_cholesky_solve_helper", Schema: "(Tensor self, Tensor A, bool upper) -> Tensor", Torch: &Kernel{Check: "cholesky_factor", When: ofOrder(1, 64)},
+	{Name: "_cholesky_solve_helper", Schema: "(Tensor self, Tensor A, bool upper) -> Tensor", Strides: ByColumns, Torch: &Kernel{Check: "cholesky_factor", When: ofOrder(1, 64)},
 		Infer: func(c *Ctx) error {
 			if c.In(0).DType != c.In(1).DType {
 				return errs.New(errs.Runtime, "cholesky_solve: expected tensors of one type, got %s and %s", torchScalarName(c.In(0).DType), torchScalarName(c.In(1).DType))

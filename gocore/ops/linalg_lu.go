@@ -13,7 +13,7 @@ import (
 // luRows factor matrices as P L U with row interchanges, and take the factors apart. Pivots count from
 // one: step k has exchanged rows k and pivots[k] − 1.
 var luRows = []Row{
-	{Name: "linalg_lu_factor_ex", Schema: "(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, Tensor pivots, Tensor info)", ExactOut: true, Torch: &Kernel{Out: "out", When: ofOrder(0, 64)},
+	{Name: "linalg_lu_factor_ex", Schema: "(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, Tensor pivots, Tensor info)", Strides: ByColumns, ExactOut: true, Torch: &Kernel{Out: "out", When: ofOrder(0, 64)},
 		Infer: func(c *Ctx) error {
 			s, err := c.matrices(0, "torch.lu_factor")
 			if err != nil {
@@ -78,7 +78,7 @@ var luRows = []Row{
 			return c.returnPLU(s, c.Bool(2), c.Bool(3))
 		},
 		Lower: lowerUnpack},
-	{Name: "_linalg_det", Schema: "(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)", ExactOut: true,
+	{Name: "_linalg_det", Schema: "(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)", Strides: ByColumns, ExactOut: true,
 		Infer: func(c *Ctx) error {
 			s, err := c.squares(0, "linalg.det")
 			if err != nil {
@@ -98,7 +98,7 @@ var luRows = []Row{
 			factors := l.B.Concatenate(1, interchangeSigns(l.B, pivots, lu.DType()), diagonal(l.B, lu))
 			l.Return(l.finish(0, l.B.ReduceProd(factors, []int64{1})), l.finish(1, lu), l.finish(2, pivots))
 		}},
-	{Name: "_linalg_slogdet", Schema: "(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)", ExactOut: true,
+	{Name: "_linalg_slogdet", Schema: "(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)", Strides: ByColumns, ExactOut: true,
 		Infer: func(c *Ctx) error {
 			s, err := c.squares(0, "linalg.slogdet")
 			if err != nil {

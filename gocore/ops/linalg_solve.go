@@ -8,7 +8,7 @@ import (
 
 // solveRows solve linear equations by factors P L U.
 var solveRows = []Row{
-	{Name: "linalg_lu_solve", Schema: "(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor", Bounds: pivotBounds("Pivots given to lu_solve must all be smaller or equal to LU.size(-2)"), ExactOut: true, Torch: &Kernel{Out: "out", When: ofOrder(0, 64)},
+	{Name: "linalg_lu_solve", Schema: "(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor", Strides: ByColumns, Bounds: pivotBounds("Pivots given to lu_solve must all be smaller or equal to LU.size(-2)"), ExactOut: true, Torch: &Kernel{Out: "out", When: ofOrder(0, 64)},
 		Infer: func(c *Ctx) error {
 			if p := c.In(1).DType; p != dtype.I32 {
 				return errs.New(errs.Runtime, "linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32. Got %s", torchScalarName(p))
@@ -31,7 +31,7 @@ var solveRows = []Row{
 			pivots = b.Reshape(pivots, []int64{lu.Dim(0), lu.Dim(1)})
 			l.Return(l.finish(0, luSolve(b, lu, pivots, y, !l.Bool(3), l.Bool(4))))
 		}},
-	{Name: "_linalg_solve_ex", Schema: "(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor LU, Tensor pivots, Tensor info)", ExactOut: true, Torch: &Kernel{Out: "result", When: ofOrder(0, 64)},
+	{Name: "_linalg_solve_ex", Schema: "(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor LU, Tensor pivots, Tensor info)", Strides: ByColumns, ExactOut: true, Torch: &Kernel{Out: "result", When: ofOrder(0, 64)},
 		Infer: func(c *Ctx) error {
 			s, err := c.squares(0, "linalg.solve")
 			if err != nil {
@@ -50,7 +50,7 @@ var solveRows = []Row{
 			return c.returnStack(s, dtype.I32)
 		},
 		Lower: lowerSolve},
-	{Name: "linalg_inv_ex", Schema: "(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)", ExactOut: true, Torch: &Kernel{Out: "inverse", When: ofOrder(0, 64)},
+	{Name: "linalg_inv_ex", Schema: "(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)", Strides: ByColumns, ExactOut: true, Torch: &Kernel{Out: "inverse", When: ofOrder(0, 64)},
 		Infer: likeSquaresWithInfo("linalg.inv"),
 		Lower: func(l *Lowering) {
 			if l.Shape(0).Numel() == 0 {

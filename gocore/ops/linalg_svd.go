@@ -8,7 +8,7 @@ import (
 
 // svdRows are singular values and the eigenvalues of Hermitian matrices, by one-sided Jacobi rotations.
 var svdRows = []Row{
-	{Name: "_linalg_svd", Schema: "(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)", ExactOut: true, Torch: &Kernel{Out: "U", When: ofOrder(0, 24)},
+	{Name: "_linalg_svd", Schema: "(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)", Strides: ByColumns, ExactOut: true, Torch: &Kernel{Out: "U", When: ofOrder(0, 24)},
 		Infer: func(c *Ctx) error {
 			s, err := c.matrices(0, "linalg.svd")
 			if err != nil {
@@ -58,7 +58,7 @@ var svdRows = []Row{
 			u, s, vh := svd(l.B, a, l.Bool(1))
 			l.Return(l.finish(0, u), l.finish(1, s), l.finish(2, vh))
 		}},
-	{Name: "_linalg_eigh", Schema: "(Tensor A, str UPLO=\"L\", bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)", ExactOut: true, Torch: &Kernel{Out: "eigenvalues", When: ofOrder(0, 24)},
+	{Name: "_linalg_eigh", Schema: "(Tensor A, str UPLO=\"L\", bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)", Strides: ByColumns, ExactOut: true, Torch: &Kernel{Out: "eigenvalues", When: ofOrder(0, 24)},
 		Infer: func(c *Ctx) error {
 			s, err := c.squares(0, "linalg.eigh")
 			if err != nil {

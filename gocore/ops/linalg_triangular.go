@@ -8,7 +8,7 @@ import (
 
 // triangularRows solve with triangular matrices.
 var triangularRows = []Row{
-	{Name: "linalg_solve_triangular", Schema: "(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor", ExactOut: true, Torch: &Kernel{Out: "out", When: ofOrder(0, 96)},
+	{Name: "linalg_solve_triangular", Schema: "(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor", Strides: ByColumns, ExactOut: true, Torch: &Kernel{Out: "out", When: ofOrder(0, 96)},
 		Infer: func(c *Ctx) error {
 			dims, err := c.inferSolve("linalg.solve_triangular", 0, 1, c.Bool(3))
 			if err != nil {
@@ -24,7 +24,7 @@ var triangularRows = []Row{
 			a, y := l.together(0, 1)
 			l.Return(l.finish(0, l.B.TriangularSolve(a, y, stablehlo.Triangular{Lower: !l.Bool(2), Right: !l.Bool(3), UnitDiagonal: l.Bool(4)})))
 		}},
-	{Name: "triangular_solve", Schema: "(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> (Tensor solution, Tensor cloned_coefficient)", ExactOut: true, Torch: &Kernel{Out: "X", When: ofOrder(1, 96)},
+	{Name: "triangular_solve", Schema: "(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> (Tensor solution, Tensor cloned_coefficient)", Strides: ByColumns, ExactOut: true, Torch: &Kernel{Out: "X", When: ofOrder(1, 96)},
 		Infer: func(c *Ctx) error {
 			for i, name := range []string{"b", "A"} {
 				if n := len(c.In(i).Dims); n < 2 {

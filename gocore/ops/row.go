@@ -13,6 +13,7 @@ package ops
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
@@ -75,6 +76,8 @@ type Row struct {
 	Exchanges bool
 	// Internal marks a row that is not an ATen op (a step of a strided view).
 	Internal bool
+
+	operands uint64 // a bit for each argument that is an operand of torch's iterator, also where it is a number
 }
 
 // Shortcut says by which names Python calls an op with its operands only. Such a call goes past torch's dispatcher
@@ -135,9 +138,29 @@ func elementwise(rows []Row) []Row {
 		if rows[i].Strides == Unlaid {
 			rows[i].Strides = Iterated
 		}
+		if rows[i].Strides == Iterated {
+			rows[i].operands = operands(rows[i].Schema)
+		}
 	}
 	return rows
 }
+
+// operands has a bit for each tensor of a schema, and for a Scalar that torch computes as one: all that are named other.
+func operands(schema string) (bits uint64) {
+	list, _, _ := strings.Cut(strings.TrimPrefix(schema, "("), ")")
+	for i, a := range strings.Split(list, ", ") {
+		if a == "*" {
+			break
+		}
+		if strings.HasPrefix(a, "Tensor ") || a == "Scalar other" {
+			bits |= 1 << i
+		}
+	}
+	return bits
+}
+
+// Iterates reports whether torch's iterator sees a number, given as an argument, as a tensor of no dimensions.
+func (r *Row) Iterates(arg int) bool { return r.operands>>arg&1 != 0 }
 
 // overlapping states Overlap of a row that a function makes.
 func (r Row) overlapping(o Overlap) Row {

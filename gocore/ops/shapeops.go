@@ -14,7 +14,7 @@ var shapeRows = join(joinRows, moveRows, partRows, viewCopyRows)
 // joinRows put tensors side by side.
 var joinRows = []Row{
 	{Name: "cat", Schema: "(Tensor[] tensors, int dim=0) -> Tensor", Strides: FormatOfAll, Overlap: Apart, Infer: inferCat, Lower: lowerCat},
-	{Name: "stack", Schema: "(Tensor[] tensors, int dim=0) -> Tensor", Overlap: Apart, Infer: inferStack, Lower: lowerStack},
+	{Name: "stack", Schema: "(Tensor[] tensors, int dim=0) -> Tensor", Strides: Stacked, Overlap: Apart, Infer: inferStack, Lower: lowerStack},
 }
 
 // promoteAll is torch.result_type of a list of tensors.

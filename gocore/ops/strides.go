@@ -19,6 +19,10 @@ const (
 	FormatOfAny
 	// FormatOfAll: channels last if all members of the list are.
 	FormatOfAll
+	// Stacked: parts of a result of FormatOfAll, which are the members of a list along a new dimension, the next argument.
+	Stacked
+	// ByColumns: matrices lie column by column, as LAPACK computes them, if the result has the operand's rank.
+	ByColumns
 	// Copied: as the memory format asks that is the next argument; Preserved without one.
 	Copied
 )

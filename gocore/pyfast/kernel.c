@@ -133,25 +133,33 @@ static int encode_record(const kernel *k, PyObject *const *v, Py_ssize_t element
 
 /* ---- the core call ---- */
 
+static PyObject *tuple_of(const int64_t *numbers, int64_t n) {
+  PyObject *tuple = PyTuple_New((Py_ssize_t)n);
+  for (int64_t i = 0; tuple && i < n; i++) {
+    PyObject *x = PyLong_FromLongLong(numbers[i]);
+    if (x == NULL) Py_CLEAR(tuple);
+    else PyTuple_SET_ITEM(tuple, (Py_ssize_t)i, x);
+  }
+  return tuple;
+}
+
 static int resize_destination(const kernel *k, PyObject *const *v, const int64_t *out) {
-  int64_t d = out[TGX_RESIZE_DISPOSITION], ndim = out[TGX_RESIZE_RANK];
+  int64_t d = out[TGX_RESIZE_DISPOSITION], ndim = out[TGX_RESIZE_RANK] & ~TGX_STRIDED;
   if (d < 0 || d >= k->ndestinations || ndim < 0 || ndim > TGX_MAX_DIMS) {
     PyErr_Format(PyExc_SystemError, "%U: the core asks for a resize of destination %lld", k->name, (long long)d);
     return -1;
   }
-  PyObject *sizes = PyTuple_New((Py_ssize_t)ndim), *r = NULL;
-  for (int64_t i = 0; sizes && i < ndim; i++) {
-    PyObject *size = PyLong_FromLongLong(out[TGX_RESIZE_SIZES + i]);
-    if (size == NULL) Py_CLEAR(sizes);
-    else PyTuple_SET_ITEM(sizes, (Py_ssize_t)i, size);
-  }
+  const int64_t *dims = out + TGX_RESIZE_SIZES;
+  PyObject *sizes = tuple_of(dims, ndim), *r = NULL;
+  PyObject *strides = out[TGX_RESIZE_RANK] & TGX_STRIDED ? tuple_of(dims + ndim, ndim) : Py_NewRef(Py_None);
   tgx_enter();
-  if (sizes) {
+  if (sizes && strides) {
     PyObject *quiet = out[TGX_RESIZE_QUIET] ? Py_True : Py_False;
-    r = PyObject_CallFunctionObjArgs(tgx_state.resize_out, v[k->destinations[d].param], sizes, quiet, NULL);
+    r = PyObject_CallFunctionObjArgs(tgx_state.resize_out, v[k->destinations[d].param], sizes, quiet, strides, NULL);
   }
   tgx_leave();
   Py_XDECREF(sizes);
+  Py_XDECREF(strides);
   Py_XDECREF(r);
   return r ? 0 : -1;
 }

@@ -69,7 +69,7 @@ enum {
   TGX_RESULT_SIZES = 4, /* the first of as many sizes */
 };
 
-/* RankMark is or-ed to the rank of a result. */
+/* RankMark is or-ed to the rank of a result or of a resize. */
 enum {
   TGX_STRIDED = 1073741824,
 };

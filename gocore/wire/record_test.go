@@ -145,8 +145,12 @@ func TestResultsAreDense(t *testing.T) {
 	if next = PutResult(out, 1, 7, dtype.BF16, 2, []int64{4, 5}, []int64{1, 4}); next != 9 || !slices.Equal(out, strides) {
 		t.Error(next, out)
 	}
-	PutResize(out, 1, true, []int64{6})
+	PutResize(out, 1, true, []int64{6}, nil)
 	if !slices.Equal(out[:4], []int64{1, 1, 1, 6}) {
+		t.Error(out)
+	}
+	PutResize(out, 0, false, []int64{6, 5}, []int64{1, 6})
+	if !slices.Equal(out[:7], []int64{0, 0, 2 | int64(Strided), 6, 5, 1, 6}) {
 		t.Error(out)
 	}
 }

@@ -123,10 +123,10 @@ const (
 	ResultSizes // the first of as many sizes
 )
 
-// RankMark is or-ed to the rank of a result.
+// RankMark is or-ed to the rank of a result or of a resize.
 type RankMark int64
 
-// Strided marks a result whose strides follow its sizes; no rank is as large.
+// Strided marks a result, or a resize, whose strides follow its sizes; no rank is as large.
 const Strided RankMark = 1 << 30
 
 // ResizeWord is a word of out after the status Resize.

@@ -47,7 +47,10 @@ OPS = """
     nn.functional.conv2d nn.functional.conv_transpose2d nn.functional.max_pool2d nn.functional.avg_pool2d
     nn.functional.adaptive_avg_pool2d nn.functional.batch_norm nn.functional.group_norm nn.functional.pad
     nn.functional.interpolate nn.functional.pixel_shuffle
-    cat sum softmax matmul cumsum empty_like zeros_like masked_fill flip roll tril index_select
+    cat stack sum softmax matmul cumsum empty_like zeros_like masked_fill flip roll tril index_select
+    linalg.cholesky linalg.cholesky_ex cholesky_inverse cholesky_solve linalg.inv linalg.qr linalg.svd linalg.eigh
+    linalg.lu linalg.lu_factor linalg.lu_solve linalg.solve linalg.solve_triangular linalg.householder_product
+    linalg.det linalg.slogdet ormqr triangular_solve geqrf
 """.split()
 
 
@@ -85,6 +88,80 @@ def test_operands_in_any_order(name: str) -> None:
     assert [x for x in found if x[1] != x[2]] == []
     if not name.endswith(("dropout", "empty_like")):  # their values are random, or nothing
         batch.check()
+
+
+def _lying(size: tuple[int, ...], stride: tuple[int, ...], device: str) -> torch.Tensor:
+    return torch.empty_strided(size, stride, device=device).fill_(2.0)
+
+
+WITH_NUMBERS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "mul": lambda x: x * 5,
+    "rsub": lambda x: 5 - x,
+    "add with alpha": lambda x: x.add(1, alpha=2),
+    "true_divide": lambda x: x / 3,
+    "floor_divide": lambda x: x // 3,
+    "fmod": lambda x: x.fmod(2),
+    "gt": lambda x: x > 1,
+    "where": lambda x: torch.where(x > 0, x, 0.0),
+    "a number of the CPU": lambda x: x * torch.tensor(3.0),
+    "clamp": lambda x: x.clamp(0, 1),
+    "pow": lambda x: x**2,
+    "lerp": lambda x: x.lerp(x, 0.5),
+    "neg": lambda x: -x,
+}
+
+
+@pytest.mark.parametrize("name", WITH_NUMBERS)
+def test_a_number_is_an_operand(name: str) -> None:
+    """What is contiguous in two formats is copied whole by an op of tensors only, and laid out by one with a number."""
+    op = WITH_NUMBERS[name]
+    for size in ((2, 1, 3, 3), (2, 4, 1, 1), (1, 4, 1, 1), (2, 3, 4, 5)):
+        n, c, h, w = size
+        lasts = (c * h * w, 1, w * c, c)
+        got, want = (op(_lying(size, lasts, device)) for device in ("xla", "cpu"))
+        assert got.stride() == want.stride(), size
+        torch.testing.assert_close(got.cpu(), want)
+
+
+@pytest.mark.parametrize("dim", range(-5, 5))
+def test_stack_of_channels_last(dim: int) -> None:
+    x = torch.arange(120.0).view(2, 3, 4, 5)
+
+    def stacked(x: torch.Tensor) -> torch.Tensor:
+        return torch.stack(
+            [x.to(memory_format=torch.channels_last), (x + 1).to(memory_format=torch.channels_last)], dim
+        )
+
+    got, want = stacked(x.to("xla")), stacked(x)
+    assert got.stride() == want.stride()
+    torch.testing.assert_close(got.cpu(), want)
+
+
+def test_positions_lie_by_columns() -> None:
+    for of in (torch.nonzero, torch.argwhere, lambda x: x.nonzero(as_tuple=True), lambda x: torch.where(x)):
+        got, want = (pytree.tree_leaves(of(torch.ones(3, 4, device=device))) for device in ("xla", "cpu"))
+        assert [x.stride() for x in got] == [x.stride() for x in want]
+        torch.testing.assert_close([x.cpu() for x in got], want)
+
+
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+def test_an_out_argument_takes_the_strides() -> None:
+    """An out= argument of another size is laid out as a new result is; one of the size stays as it is."""
+    x, square = torch.arange(120.0).view(2, 3, 4, 5).to(memory_format=torch.channels_last), torch.eye(3) * 4
+    calls: dict[str, Callable[..., Any]] = {
+        "add": lambda x, square, out: torch.add(x, 1, out=out),
+        "sigmoid": lambda x, square, out: torch.sigmoid(x, out=out),
+        "cat": lambda x, square, out: torch.cat([x, x], 1, out=out),
+        "sum": lambda x, square, out: torch.sum(x, 0, out=out),
+        "cholesky": lambda x, square, out: torch.linalg.cholesky(square, out=out),
+        "mm": lambda x, square, out: torch.mm(square, square, out=out),
+    }
+    for name, call in calls.items():
+        for size in ((0,), (7,), (2, 3, 4, 5), (3, 3)):
+            got = call(x.to("xla"), square.to("xla"), torch.empty(size, device="xla"))
+            want = call(x, square, torch.empty(size))
+            assert got.stride() == want.stride(), (name, size)
+            torch.testing.assert_close(got.cpu(), want)
 
 
 def test_a_computed_view_can_be_viewed() -> None:

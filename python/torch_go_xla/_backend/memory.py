@@ -207,8 +207,10 @@ def _set_nothing(self: torch.Tensor) -> torch.Tensor:
     return _set(self, new_storage(0, self.device), 0, (0,), (1,))
 
 
-def resize_out(tensor: torch.Tensor, sizes: tuple[int, ...], quiet: bool = False) -> None:
-    """Resize an ``out=`` argument to its result, with torch's warning unless ``quiet``."""
+def resize_out(
+    tensor: torch.Tensor, sizes: tuple[int, ...], quiet: bool = False, strides: tuple[int, ...] | None = None
+) -> None:
+    """Resize an ``out=`` argument to its result, with torch's warning unless ``quiet``; row by row without strides."""
     if tensor.numel() != 0 and not quiet:
         warnings.warn(
             f"An output with one or more elements was resized since it had shape {list(tensor.shape)}, which does not "
@@ -219,6 +221,8 @@ def resize_out(tensor: torch.Tensor, sizes: tuple[int, ...], quiet: bool = False
             stacklevel=2,
         )
     tensor.resize_(sizes)
+    if strides is not None:
+        tensor.as_strided_(sizes, strides)
 
 
 # ---- values that are looked at, and layouts that xla has not ----

@@ -39,6 +39,10 @@ def _tensors(x: Any) -> Iterator[torch.Tensor]:
             yield from _tensors(item)
 
 
+def _is_number(t: torch.Tensor) -> bool:
+    return t.dim() == 0 and t.device.type == "cpu"
+
+
 def _is_lazy(t: torch.Tensor) -> bool:
     return t.is_conj() or t.is_neg()
 
@@ -79,7 +83,7 @@ def _normal(device: Any) -> torch.device:
 def _on_one_device(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     found: list[str] = []
     for t in _tensors((args, kwargs)):
-        if str(t.device) not in found and not (t.dim() == 0 and t.device.type == "cpu"):
+        if str(t.device) not in found and not _is_number(t):
             found.append(str(t.device))
     found.sort(key=lambda d: not d.startswith("xla"))
     if len(found) > 1:
@@ -152,7 +156,7 @@ def fall_back(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any], why: N
     device = kwargs.get("device")
     if device is not None and args and is_xla(args[0]) and _normal(device) != args[0].device:
         return _like_elsewhere(fallback.overload(name), args, kwargs)
-    if _takes_indices(name) and is_xla(args[0]) and not any(is_xla(v) != is_xla(args[0]) for v in args[2:3]):
+    if _takes_indices(name) and is_xla(args[0]) and all(is_xla(v) or _is_number(v) for v in args[2:3]):
         indices = [i if i is None or is_xla(i) else transfer.move(i, args[0].device) for i in args[1]]
         return kernel(args[0], indices, *args[2:], **kwargs)
     return _on_one_device(name, args, kwargs)

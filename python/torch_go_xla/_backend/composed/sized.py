@@ -22,8 +22,8 @@ def _size(name: str, count: Tensor) -> int:
 
 
 def nonzero(self: Tensor) -> Tensor:
-    """nonzero: the places of the elements that are not zero, int64 [count, rank]."""
-    return _positions("nonzero", self)
+    """nonzero: the places of the elements that are not zero, int64 [count, rank], column by column as torch's."""
+    return _positions("nonzero", self).t().contiguous().t()
 
 
 def _positions(name: str, mask: Tensor) -> Tensor:
