@@ -216,6 +216,26 @@ def test_targets_out_of_range_write_nowhere():
     assert ran.failed == 1
 
 
+@pytest.mark.parametrize("mode", ["compile", "eager"])
+@pytest.mark.parametrize("size", [3, 1 << 13])
+def test_bounds_outside_of_an_integer_type_are_its_ends(mode, size):
+    """Of the larger size such a graph runs by torch's kernels in every mode."""
+    for kind, lo, hi in ((torch.uint8, -5, 300), (torch.int8, -300, 300), (torch.int16, -(2**40), 2**40)):
+        x = torch.arange(size).to(kind)
+        with set_tier(mode):
+            y = x.to("xla")
+            for bounds in (
+                {"min": lo},
+                {"max": hi},
+                {"min": lo, "max": hi},
+                {"min": 2, "max": hi},
+                {"min": lo, "max": 7},
+            ):
+                assert torch.equal(y.clamp(**bounds).cpu(), x.clamp(**bounds)), (kind, bounds)
+            assert torch.equal(y.clamp_min(lo).cpu(), x.clamp_min(lo))
+            assert torch.equal(y.clamp_max(hi).cpu(), x.clamp_max(hi))
+
+
 def test_indices_of_a_pooling_are_those_of_the_plane():
     """Both tiers refuse the same ones: torch's kernel leaves out -1."""
     gradient, x = torch.ones(1, 1, 200, 200, device="xla"), torch.ones(1, 1, 400, 400, device="xla")

@@ -51,10 +51,10 @@ func known() map[string]rule {
 		"addcmul": fused("_foreach_addcmul.Tensor"), "addcdiv": fused("_foreach_addcdiv.Tensor"),
 		"pow.Tensor_Scalar": power, "lerp.Scalar": lerp,
 		"addmm": addmm, "baddbmm": addmm,
-		"clamp":              as("clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor"),
-		"clamp_min":          as("clamp_min.Tensor(Tensor self, Tensor min) -> Tensor"),
-		"clamp_max":          as("clamp_max.Tensor(Tensor self, Tensor max) -> Tensor"),
-		"hardtanh":           as("clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor"),
+		"clamp":              clamped(clampTensor),
+		"clamp_min":          clamped("clamp_min.Tensor(Tensor self, Tensor min) -> Tensor"),
+		"clamp_max":          clamped("clamp_max.Tensor(Tensor self, Tensor max) -> Tensor"),
+		"hardtanh":           clamped(clampTensor),
 		"threshold_backward": thresholdBackward, "leaky_relu": leakyRelu, "leaky_relu_backward": leakyReluBackward,
 		"masked_fill.Scalar":    filled("masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor", 2),
 		"index_fill.int_Scalar": filled("index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", 3),
@@ -66,6 +66,7 @@ func known() map[string]rule {
 
 		"_scaled_dot_product_flash_attention_for_cpu": attention, "_scaled_dot_product_flash_attention_for_cpu_backward": attention,
 
+		"convolution": inWideTypes(func(w *writer) bool { return w.Bool(6) }), "_adaptive_avg_pool3d": inWideTypes(func(*writer) bool { return true }),
 		"nll_loss_backward": nllLossBackward, "nll_loss2d_backward": nllLossBackward, "convolution_backward": convolutionBackward,
 		"max_pool2d_with_indices_backward": poolBackward(2), "max_pool3d_with_indices_backward": poolBackward(3),
 		"native_batch_norm_backward": batchNormBackward, "nonzero_static": nonzero, "histc": histc, "index_add": indexAdd,
@@ -106,6 +107,8 @@ var untrusted = []string{"multi_margin_loss_backward",
 	"convolution_overrideable", "convolution_backward_overrideable", "hash_tensor", "histogram.bin_ct", "histogram.bins_tensor",
 	"remainder.Scalar_Tensor", "gcd", "lcm", "put", "_grouped_mm", "_scaled_mm", "_int_mm", "linalg_polar", "linalg_matrix_sqrth",
 	"batch_norm_backward", "_batch_norm_with_update_functional", "_batch_norm_no_update"}
+
+const clampTensor = "clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor"
 
 const toCopy = "_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor"
 
@@ -232,6 +235,35 @@ func (w *writer) constantOr(i int, none int64) int64 {
 		return w.numberRef(w.ID(i))
 	}
 	return w.constant(ir.Number{Type: dtype.I64, I: none})
+}
+
+// clamped is a clamp, to which a number outside the range of a narrow integer type counts as the end of that range.
+func clamped(signature string) rule {
+	return func(w *writer) bool {
+		d := w.out(0).DType
+		if !d.IsInt() || d.Size() == 8 {
+			return w.callAs(signature)
+		}
+		top := int64(1)<<(8*d.Size()-1) - 1
+		bottom := -top - 1
+		if d.IsUnsigned() {
+			bottom, top = 0, 2*top+1
+		}
+		end := func(n int64) value {
+			return value(w.numberTensor(w.constant(ir.Number{Type: dtype.I64, I: n}), dtype.I64))
+		}
+		args, ok := []any{arg(0)}, true
+		for i := 1; i < arguments(signature); i++ {
+			if !w.isNumber(w.ID(i)) {
+				args = append(args, arg(i))
+				continue
+			}
+			bound, known := w.callFor(clampTensor, shape.Of(dtype.I64, nil), value(w.number(w.ID(i), dtype.I64)), end(bottom), end(top))
+			narrow, fits := w.callFor(toCopy, shape.Of(d, nil), bound, d)
+			args, ok = append(args, narrow), ok && known && fits
+		}
+		return ok && w.call(signature, args...)
+	}
 }
 
 // sum is self + sign · alpha · other.
@@ -513,6 +545,16 @@ func batchNormBackward(w *writer) bool {
 }
 
 // convolutionBackward looks at the size of the gradient first, which torch's kernel takes on trust.
+// inWideTypes is a row whose kernel in some form rounds each sum of halves to halves; that form is compiled.
+func inWideTypes(rounds func(*writer) bool) rule {
+	return func(w *writer) bool {
+		if d := w.out(0).DType; (d == dtype.F16 || d == dtype.BF16) && rounds(w) {
+			return false
+		}
+		return direct(w)
+	}
+}
+
 func convolutionBackward(w *writer) bool {
 	grad, in, kernel := w.g.Shape(w.ID(0)), w.g.Shape(w.ID(1)), w.g.Shape(w.ID(2))
 	stride, padding, dilation, more, groups := w.Ints(4), w.Ints(5), w.Ints(6), w.Ints(8), w.Int(9)
