@@ -13,6 +13,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/profile"
 	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
+	"github.com/torch-go-xla/torch-go-xla/gocore/torchcpu"
 )
 
 // launch makes the execution of a program with the plan's buffers and numbers. It takes over the
@@ -186,7 +187,9 @@ type interpretation struct {
 }
 
 // Short implements runtime.Interpretation.
-func (i *interpretation) Short() bool { return i.program.ops.short && !i.program.ops.failed.Load() }
+func (i *interpretation) Short() bool {
+	return i.program.ops.place != torchcpu.Apart && !i.program.ops.failed.Load()
+}
 
 // Peak implements runtime.Interpretation.
 func (i *interpretation) Peak() int64 { return i.program.ops.peak }
@@ -196,12 +199,16 @@ var errFailedBefore = errs.New(errs.Xla, "the graph failed to run op by op befor
 
 // Run implements runtime.Interpretation. Launches run in order, so that what is known of the ones before does not depend
 // on the time.
-func (i *interpretation) Run(args, into []unsafe.Pointer) (runtime.Interpreted, error) {
+func (i *interpretation) Run(args, into []unsafe.Pointer, here bool) (runtime.Interpreted, error) {
 	ops := i.program.ops
 	if ops.failed.Load() {
 		return nil, errFailedBefore
 	}
-	r, err := ops.steps.Run(args, into, i.numbers, ops.short)
+	place := ops.place
+	if !here {
+		place = torchcpu.Apart
+	}
+	r, err := ops.steps.Run(args, into, i.numbers, place)
 	if err != nil {
 		ops.failed.Store(true)
 		if config.Number("PT_XLA_DEBUG_LEVEL") >= 1 {

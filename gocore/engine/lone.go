@@ -9,6 +9,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/lazy"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
+	"github.com/torch-go-xla/torch-go-xla/gocore/torchcpu"
 )
 
 // A graph of one op, or of a few, has little to fuse. XLA's program of it then runs on one thread, or in threads that have
@@ -37,9 +38,11 @@ const (
 	mostTaken = 1 << 20
 	// mostKernels is how many of them run for a graph.
 	mostKernels = 4
-	// mostHere is how long a launch may hold up its thread, in nanoseconds: as much as handing it to another one costs is
-	// little of that.
-	mostHere = 2e6
+	// mostHere is how long a launch may hold up its thread, in nanoseconds: a person does not notice it. Threads that compute for
+	// this thread then need not be woken, as they would be if those of the thread of torch's kernels were awake too.
+	mostHere = 5e7
+	// mostSerial is what one thread computes, in nanoseconds, before another one is awake.
+	mostSerial = 1e4
 )
 
 var kernels = measuredKernels()
@@ -113,17 +116,17 @@ func elements(g *ir.Graph, id ir.ID) float64 {
 	return float64(most)
 }
 
-// lone tells whether a plan runs by torch's kernels in every mode, and whether that may hold up the thread that launches it.
-func lone(p *lazy.Plan) (yes, short bool) {
+// lone tells whether a plan runs by torch's kernels in every mode, and where.
+func lone(p *lazy.Plan) (yes bool, place torchcpu.Place) {
 	g := &p.Trace.Graph
 	if slices.Contains(p.Given, true) {
-		return false, false
+		return false, torchcpu.Apart
 	}
 	taken, fused := int64(0), true
 	root := make(map[ir.ID]bool, len(p.Roots))
 	for _, r := range p.Roots {
 		if g.Shape(r.ID).Numel() == 0 {
-			return false, false
+			return false, torchcpu.Apart
 		}
 		root[r.ID] = true
 		if r.Donor >= 0 {
@@ -138,11 +141,11 @@ func lone(p *lazy.Plan) (yes, short bool) {
 		}
 		k, known := kernels[op]
 		if !known || !k.suits(g, id) {
-			return false, false
+			return false, torchcpu.Apart
 		}
 		work := k.workOf(g, id)
 		if k.upTo > 0 && work > k.upTo {
-			return false, false
+			return false, torchcpu.Apart
 		}
 		large = large || work >= cmp.Or(k.from, leastWork)
 		took += work * k.nanoseconds
@@ -153,7 +156,15 @@ func lone(p *lazy.Plan) (yes, short bool) {
 		}
 	}
 	yes = large && calls <= mostKernels && unfused <= mostUnfused && (taken == 0 || !fused && taken <= mostTaken)
-	return yes, yes && took <= mostHere
+	switch {
+	case !yes || took > mostHere:
+		place = torchcpu.Apart
+	case took > mostSerial:
+		place = torchcpu.Here
+	default:
+		place = torchcpu.Serial
+	}
+	return yes, place
 }
 
 func (k *kernel) workOf(g *ir.Graph, id ir.ID) float64 {

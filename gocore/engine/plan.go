@@ -220,12 +220,12 @@ func (pl *planner) consider(p *program) {
 	if p.considered || p.compileOnly && mode() == compileTier {
 		return
 	}
-	alone, short := lone(&pl.plan)
+	alone, place := lone(&pl.plan)
 	if p.compileOnly = !alone; alone || mode() != compileTier {
 		p.considered, p.ops = true, pl.interpretation(p.module)
 	}
 	if p.ops != nil {
-		p.ops.lone, p.ops.short = alone, short
+		p.ops.lone, p.ops.place = alone, place
 	}
 }
 

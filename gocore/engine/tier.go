@@ -36,8 +36,8 @@ type interpretable struct {
 	steps  *torchcpu.Program
 	work   work
 	cost   cost
-	lone   bool        // it runs so in every mode; see lone.go
-	short  bool        // a launch may hold up the thread that launches it
+	lone   bool // it runs so in every mode; see lone.go
+	place  torchcpu.Place
 	peak   int64       // see interp.Work
 	seen   int64       // how many launches of it have been planned; Engine.mu guards it
 	kept   bool        // its compiled program is in the disk cache; Engine.mu guards it

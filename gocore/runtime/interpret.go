@@ -13,9 +13,9 @@ import (
 type Interpretation interface {
 	// Peak is how many bytes it computes with besides the arguments.
 	Peak() int64
-	// Run reads the arguments' memory and writes none of it. into is memory for results, nil for what is Interpreted. An
-	// error says that it cannot be done so.
-	Run(args, into []unsafe.Pointer) (Interpreted, error)
+	// Run reads the arguments' memory and writes none of it. into is memory for results, nil for what is Interpreted. here
+	// says that the thread is the one that launches it. An error says that it cannot be done so.
+	Run(args, into []unsafe.Pointer, here bool) (Interpreted, error)
 	// Short reports that it may hold up the thread that launches it.
 	Short() bool
 }
@@ -55,7 +55,7 @@ func (d *Device) interpret(l *Launch) (done bool, err error) {
 	defer l.recordInterpretation(d)()
 	into := make([]unsafe.Pointer, len(l.Outs))
 	prepared := !l.takes() && d.prepare(l, into)
-	results, err := l.Interpret.Run(args, into)
+	results, err := l.Interpret.Run(args, into, l.here)
 	if err == nil {
 		defer results.Free()
 		if !prepared {

@@ -211,6 +211,7 @@ type Launch struct {
 	Done func(error)
 	wait sync.WaitGroup
 	keep []int32
+	here bool // in the thread that drains the queue
 }
 
 // NewOuts makes the launch's results, each with a reference for the launch and one for the caller.
@@ -254,6 +255,7 @@ func (d *Device) Drain() bool {
 			go d.work()
 			return false
 		}
+		d.queue[0].here = true
 		d.step()
 	}
 	d.working = false

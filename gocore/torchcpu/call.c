@@ -25,9 +25,11 @@ const char *torch_load(const char *path) {
   return NULL;
 }
 
+void *torch_symbol(const char *name) { return dlsym(library, name); }
+
 uint64_t *torch_local_keys(void) {
   static __thread uint64_t *keys;
-  if (keys == NULL) keys = dlsym(library, "_ZN3c104impl26raw_local_dispatch_key_setE");
+  if (keys == NULL) keys = torch_symbol("_ZN3c104impl26raw_local_dispatch_key_setE");
   return keys;
 }
 

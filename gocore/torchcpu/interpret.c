@@ -614,7 +614,7 @@ static bool interpret(void *with) {
 
 bool torch_interpret(struct torch_execution *x) {
   snprintf(x->message, sizeof x->message, "no thread for torch's kernels");
-  return x->here ? torch_here(interpret, x) : torch_apart(interpret, x);
+  return x->place == TORCH_APART ? torch_apart(interpret, x) : torch_here(interpret, x, x->place == TORCH_SERIAL);
 }
 
 void *torch_data(torch_tensor t) {

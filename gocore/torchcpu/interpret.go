@@ -109,10 +109,20 @@ func (r *Results) Free() {
 	r.tensors = nil
 }
 
-// Run computes the program's results, here or in the thread of torch's kernels. args is the memory of the parameters, which
+// Place is where a program runs.
+type Place uint8
+
+// The places. A team of threads computes what runs in one of the first two.
+const (
+	Apart  Place = C.TORCH_APART  // in the thread of torch's kernels
+	Here   Place = C.TORCH_HERE   // in the calling thread
+	Serial Place = C.TORCH_SERIAL // in the calling thread, and in no other one
+)
+
+// Run computes the program's results. args is the memory of the parameters, which
 // is only read; numbers are the plan's scalars. into is the memory that a result is to be in, nil for memory of torch's. The
 // error is that of the first op that fails.
-func (p *Program) Run(args, into []unsafe.Pointer, numbers []ir.Number, here bool) (*Results, error) {
+func (p *Program) Run(args, into []unsafe.Pointer, numbers []ir.Number, place Place) (*Results, error) {
 	dims := 0
 	for _, s := range p.params {
 		dims += s.Rank()
@@ -136,7 +146,7 @@ func (p *Program) Run(args, into []unsafe.Pointer, numbers []ir.Number, here boo
 	}
 	x.program, x.params, x.param_count = p.c, unsafe.SliceData(arrays), C.int64_t(len(arrays))
 	x.numbers, x.roots = unsafe.SliceData(values), unsafe.SliceData(roots)
-	x.into, x.here = unsafe.SliceData(places), C.bool(here)
+	x.into, x.place = unsafe.SliceData(places), uint32(place)
 	if !C.torch_interpret(x) {
 		return nil, errs.New(errs.Xla, "%s", C.GoString(&x.message[0]))
 	}

@@ -60,6 +60,9 @@ extern struct torch_functions torch;
 /* Looks every function up in the loaded library at path; NULL, or what is missing. */
 const char *torch_load(const char *path);
 
+/* What the loaded library, or one that it needs, exports by a name; NULL for nothing. */
+void *torch_symbol(const char *name);
+
 /* The dispatch keys that this thread adds to and takes from those of tensors, as differences from the default: two words.
  * NULL if this torch keeps them elsewhere. */
 uint64_t *torch_local_keys(void);
@@ -133,8 +136,9 @@ bool torch_run_apart(struct torch_call *call);
 /* Runs anything in that thread and waits for it; false if there is no thread, or else what run gives. */
 bool torch_apart(bool (*run)(void *), void *with);
 
-/* Runs anything in this thread, without what the thread asks of torch: gradients, modes, autocast, transforms. */
-bool torch_here(bool (*run)(void *), void *with);
+/* Runs anything in this thread, without what the thread asks of torch: gradients, modes, autocast, transforms. serial is
+ * without the other threads that compute with it, too. */
+bool torch_here(bool (*run)(void *), void *with, bool serial);
 
 /* The tensor that lies in an array; false with the message set. */
 bool torch_tensor_of(struct torch_call *call, const struct torch_array *a, torch_tensor *out);
@@ -158,6 +162,12 @@ struct torch_program {
   int64_t values; /* how many it computes with, the parameters first */
 };
 
+enum torch_place {
+  TORCH_APART,  /* in the thread that is kept for torch's kernels */
+  TORCH_HERE,   /* in the calling thread */
+  TORCH_SERIAL, /* and in no other one */
+};
+
 struct torch_execution {
   const struct torch_program *program;
   const struct torch_array *params;
@@ -165,12 +175,12 @@ struct torch_execution {
   const struct torch_number *numbers;
   torch_tensor *roots; /* takes the results: dense, and in memory of their own */
   void *const *into;   /* memory of each result that it is to be in; NULL: memory of torch's */
-  bool here;           /* in this thread */
+  enum torch_place place;
   int64_t at;          /* the instruction that failed */
   char message[1024];
 };
 
-/* Runs a program, in the thread that is kept for torch's kernels if not here; false if it failed, and message says why. */
+/* Runs a program; false if it failed, and message says why. */
 bool torch_interpret(struct torch_execution *x);
 
 /* The memory of a dense tensor. */

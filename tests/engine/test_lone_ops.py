@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -211,3 +213,47 @@ def test_the_timeline_and_the_picture_say_so(tmp_path: Path) -> None:
     }
     small = x[:2].log1p()
     assert "torch: " not in _XLAC._get_xla_tensors_dot([small])
+
+
+TEAM = """
+import os, time, torch, torch_go_xla
+torch.set_num_threads(2)
+x = torch.rand(256, 1 << 13).to("xla")
+torch_go_xla.sync(wait=True)
+before = set(os.listdir("/proc/self/task"))
+y = torch.sort(x)  # long: in the thread of torch's kernels
+torch_go_xla.sync(wait=True)
+made = set(os.listdir("/proc/self/task")) - before
+until = time.monotonic() + 60
+while made <= set(os.listdir("/proc/self/task")) and time.monotonic() < until:
+    time.sleep(0.01)
+print(len(made), len(made - set(os.listdir("/proc/self/task"))))
+"""
+
+
+def test_a_thread_without_work_gives_up_its_team() -> None:
+    run = subprocess.run([sys.executable, "-c", TEAM], capture_output=True, text=True, check=True)
+    made, gone = map(int, run.stdout.split())
+    assert made >= 2  # the thread of torch's kernels, and those that compute for it
+    assert gone >= 1
+
+
+def test_the_number_of_threads_stays() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    counts: list[int] = []
+
+    def work() -> None:
+        y = floats(SIZE // 2).to("xla").floor()  # little: in one thread
+        torch_go_xla.sync(wait=True)
+        counts.append(torch.get_num_threads())
+        assert y.shape
+
+    try:
+        thread = threading.Thread(target=work)  # torch sets the number when a thread first asks
+        thread.start()
+        thread.join()
+        work()
+        assert counts == [2, 2]
+    finally:
+        torch.set_num_threads(before)
