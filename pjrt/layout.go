@@ -153,13 +153,7 @@ func (c *Client) View(address uintptr, dtype Type, dims []int64, memory *Memory,
 	defer c.leave(1)
 	var pins runtime.Pinner
 	defer pins.Unpin()
-	block := C.PJRT_Client_CreateViewOfDeviceBuffer_Args{
-		client: opaque[*C.PJRT_Client](c.handle), dims: pinnedInts(&pins, dims), num_dims: C.size_t(len(dims)),
-		element_type: C.PJRT_Buffer_Type(dtype), memory: opaque[*C.PJRT_Memory](memory.handle),
-	}
-	if memory.device != nil {
-		block.device = opaque[*C.PJRT_Device](memory.device.handle)
-	}
+	block := c.viewOf(&pins, dtype, dims, memory)
 	released.mu.RLock()
 	defer released.mu.RUnlock()
 	if released.handle == nil {
@@ -168,6 +162,44 @@ func (c *Client) View(address uintptr, dtype Type, dims []int64, memory *Memory,
 	if failure := C.pjc_queue_view(released.handle, c.plugin.api, &block,
 		C.uintptr_t(address), C.uint64_t(token)); failure != 0 {
 		return 0, c.plugin.fail(fn, failure)
+	}
+	return c.newBuffer(uintptr(unsafe.Pointer(block.buffer))), nil
+}
+
+// viewOf is the block of arguments of a view, but for the memory.
+func (c *Client) viewOf(pins *runtime.Pinner, dtype Type, dims []int64, memory *Memory) C.PJRT_Client_CreateViewOfDeviceBuffer_Args {
+	block := C.PJRT_Client_CreateViewOfDeviceBuffer_Args{
+		client: opaque[*C.PJRT_Client](c.handle), dims: pinnedInts(pins, dims), num_dims: C.size_t(len(dims)),
+		element_type: C.PJRT_Buffer_Type(dtype), memory: opaque[*C.PJRT_Memory](memory.handle),
+	}
+	if memory.device != nil {
+		block.device = opaque[*C.PJRT_Device](memory.device.handle)
+	}
+	return block
+}
+
+// Owned is memory of C's that something else owns.
+type Owned struct {
+	Address unsafe.Pointer
+	Free    unsafe.Pointer // void (*)(void *address, void *owner) of C
+	Owner   unsafe.Pointer
+}
+
+// Adopt is View of memory that comes with its owner: when the plugin is done with it, it calls Free, once and in any
+// thread. After an error it does not.
+func (c *Client) Adopt(m Owned, dtype Type, dims []int64, memory *Memory) (Buffer, error) {
+	const fn = C.pj_fn_Client_CreateViewOfDeviceBuffer
+	if err := c.checkTarget(fn, dims, memory); err != nil {
+		return 0, err
+	}
+	defer c.leave(1)
+	var pins runtime.Pinner
+	defer pins.Unpin()
+	block := c.viewOf(&pins, dtype, dims, memory)
+	block.device_buffer_ptr, block.on_delete_callback, block.on_delete_callback_arg = m.Address, (*[0]byte)(m.Free), m.Owner
+	if err := call(c.plugin, fn, &block); err != nil {
+		c.addMemory(err)
+		return 0, err
 	}
 	return c.newBuffer(uintptr(unsafe.Pointer(block.buffer))), nil
 }

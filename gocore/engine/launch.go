@@ -194,6 +194,9 @@ func (i *interpretation) Short() bool {
 // Peak implements runtime.Interpretation.
 func (i *interpretation) Peak() int64 { return i.program.ops.peak }
 
+// Places implements runtime.Interpretation.
+func (i *interpretation) Places(result int) bool { return i.program.ops.steps.Places(result) }
+
 // errFailedBefore is that of a graph which has failed to run op by op: its program is there.
 var errFailedBefore = errs.New(errs.Xla, "the graph failed to run op by op before")
 

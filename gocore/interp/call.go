@@ -2,6 +2,7 @@ package interp
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
@@ -91,8 +92,15 @@ func (w *writer) callTo(signature string, results []int64, shapes []*shape.Shape
 	words = append(append(words, int64(len(c.patches)/2)), c.patches...)
 	words = append(append(words, int64(len(c.operands))), c.operands...)
 	words = append(words, int64(len(results)))
+	roots := make([]int64, len(results))
 	for i, r := range results {
-		words = append(append(words, r, w.rootOf(r)), typed(shapes[i])...)
+		roots[i] = w.rootOf(r)
+		words = append(append(words, r, roots[i]), typed(shapes[i])...)
+	}
+	if op.Out != "" && len(roots) > 0 && slices.Min(roots) >= 0 {
+		for _, r := range roots {
+			w.p.Placed[r] = true
+		}
 	}
 	w.emit(opCall, words)
 	return true

@@ -69,6 +69,8 @@ type Program struct {
 	Ops    []ops.TorchOp // what the calls name by number
 	Roots  []int64       // the values of the plan's roots
 	Values int64
+	// Placed says for each root that a call can write it to memory that it is given.
+	Placed []bool
 	// Numbers are those of the program itself; they follow the plan's scalars.
 	Numbers []ir.Number
 	Work
@@ -101,7 +103,7 @@ func (r *Refusal) Error() string { return r.Op + ": " + r.Reason }
 
 // Write makes the program of a plan. The error is a Refusal.
 func Write(p *lazy.Plan) (*Program, error) {
-	w := &writer{plan: p, g: &p.Trace.Graph, p: &Program{}, value: make([]int64, p.Trace.Graph.Len()), last: make([]int, p.Trace.Graph.Len()),
+	w := &writer{plan: p, g: &p.Trace.Graph, p: &Program{Placed: make([]bool, len(p.Roots))}, value: make([]int64, p.Trace.Graph.Len()), last: make([]int, p.Trace.Graph.Len()),
 		opOf: make(map[string]int64), scalar: make(map[ir.ID]int64), root: make(map[ir.ID]int),
 		owner: make([]ir.ID, p.Trace.Graph.Len()), lying: make([]int32, p.Trace.Graph.Len())}
 	if p.Trace.Partitions > 0 {

@@ -39,7 +39,8 @@ type Buffer struct {
 	given    atomic.Pointer[string] // where the user gave the buffer away; nil: not given
 	pins     atomic.Int32
 	host     atomic.Uintptr // what Pin gives, once that is known
-	borrowed bool           // the memory is the host's: no program takes it over
+	borrowed bool           // the memory is the host's, and was there before
+	adopted  bool           // the memory is torch's, which computed the value there
 	counted  atomic.Bool    // it is in the device's usage
 }
 
@@ -122,7 +123,19 @@ func (b *Buffer) Release() {
 	liveBytes.Add(-b.bytes)
 	b.gone()
 	countUnreported(b.Dev.client.Destroy(b.parts...))
+	b.returned()
 }
+
+// returned counts memory of torch's that the buffer had.
+func (b *Buffer) returned() {
+	if b.adopted {
+		b.adopted = false
+		b.Dev.adopted.Add(-b.bytes)
+	}
+}
+
+// fixed reports that no program of the plugin takes the memory over unasked.
+func (b *Buffer) fixed() bool { return b.borrowed || b.adopted }
 
 // ready makes a pending buffer ready, whose parts have been set.
 func (b *Buffer) ready() {

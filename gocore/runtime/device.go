@@ -45,7 +45,13 @@ type Device struct {
 	next    int
 
 	usage usage
+
+	adopted     atomic.Int64 // bytes of the buffers whose memory is torch's
+	mostAdopted func() int64 // of them; the device's limit does not count them
 }
+
+// adoptedPart is the part of the device's memory that buffers in torch's memory may take besides.
+const adoptedPart = 16
 
 func newDevice(c *Client, index int, devs []*pjrt.Device, spmd bool) *Device {
 	d := &Device{Index: int32(index), home: c, client: c.PJRT, devs: devs, spmd: spmd}
@@ -53,6 +59,7 @@ func newDevice(c *Client, index int, devs []*pjrt.Device, spmd bool) *Device {
 		d.ids = append(d.ids, dev.ID())
 	}
 	d.idle = sync.NewCond(&d.mu)
+	d.mostAdopted = sync.OnceValue(func() int64 { return d.MemoryLimit() / adoptedPart })
 	for i := range d.ring {
 		d.ring[i] = make([]pjrt.Event, len(devs))
 	}
@@ -315,6 +322,8 @@ func (d *Device) MemoryStats() (pjrt.MemoryStats, error) {
 		sum.NumAllocs += st.NumAllocs
 		sum.LargestAllocSize = max(sum.LargestAllocSize, st.LargestAllocSize)
 	}
+	sum.BytesInUse += d.adopted.Load()
+	sum.PeakBytesInUse = max(sum.PeakBytesInUse, sum.BytesInUse)
 	return sum, nil
 }
 

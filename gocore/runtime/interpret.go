@@ -16,6 +16,8 @@ type Interpretation interface {
 	// Run reads the arguments' memory and writes none of it. into is memory for results, nil for what is Interpreted. here
 	// says that the thread is the one that launches it. An error says that it cannot be done so.
 	Run(args, into []unsafe.Pointer, here bool) (Interpreted, error)
+	// Places reports that Run writes a result to its memory, and does not copy it there.
+	Places(result int) bool
 	// Short reports that it may hold up the thread that launches it.
 	Short() bool
 }
@@ -23,6 +25,8 @@ type Interpretation interface {
 // Interpreted are the results of an interpretation that were not wanted elsewhere, dense arrays in the host's memory.
 type Interpreted interface {
 	Data(result int) unsafe.Pointer // good until Free
+	Take(result int) pjrt.Owned     // gives a result to the caller: Free does not free it
+	Return(result int, owned pjrt.Owned)
 	Copy(result int, to unsafe.Pointer, bytes int64)
 	Free()
 }
@@ -54,15 +58,17 @@ func (d *Device) interpret(l *Launch) (done bool, err error) {
 	start, span := time.Now(), profile.Begin().Of(l.Recorded)
 	defer l.recordInterpretation(d)()
 	into := make([]unsafe.Pointer, len(l.Outs))
-	prepared := !l.takes() && d.prepare(l, into)
+	takes := l.takes()
+	prepared := !takes && d.prepare(l, into)
 	results, err := l.Interpret.Run(args, into, l.here)
+	given := false
 	if err == nil {
 		defer results.Free()
-		if !prepared {
-			prepared = d.finishInterpreted(l, args, results)
+		if given = prepared && d.place(l, results, into, nil); !prepared {
+			given = d.finishInterpreted(l, args, into, results)
 		}
 	}
-	if err != nil || !prepared { // the compiled program says what is wrong, if anything is
+	if err != nil || !given { // the compiled program says what is wrong, if anything is
 		interpretFailed.Add(1)
 		l.dropResults()
 		return false, nil
@@ -94,8 +100,8 @@ func (l *Launch) takes() bool {
 	return false
 }
 
-// prepare makes the results' buffers before they are computed, and gives their memory. It is false, with nothing done, if
-// the device cannot.
+// prepare makes the buffers of results before they are computed, where they are computed in place, and gives their memory.
+// It is false, with nothing done, if the device cannot.
 func (d *Device) prepare(l *Launch, into []unsafe.Pointer) bool {
 	memory := d.devs[0].DefaultMemory()
 	if memory == nil {
@@ -103,10 +109,8 @@ func (d *Device) prepare(l *Launch, into []unsafe.Pointer) bool {
 	}
 	made := int64(0)
 	for i, o := range l.Outs {
-		if o.Shape.Numel() == 0 {
-			l.dropResults()
-			clear(into)
-			return false
+		if !l.Interpret.Places(i) || o.Shape.Numel() == 0 {
+			continue
 		}
 		raw, err := d.client.Uninitialized(pjrt.Type(o.Shape.DType.PJRT()), o.Shape.Dims, memory)
 		if err == nil {
@@ -126,26 +130,35 @@ func (d *Device) prepare(l *Launch, into []unsafe.Pointer) bool {
 	return true
 }
 
-// dropResults frees the results' buffers that prepare or give has made.
+// dropResults frees the results' buffers that prepare or place has made.
 func (l *Launch) dropResults() {
 	for _, o := range l.Outs {
 		if raw := o.parts[0]; raw != 0 {
 			countUnreported(o.Dev.client.Destroy(raw))
 			o.parts[0] = 0
+			o.returned()
 		}
 	}
 }
 
-// finishInterpreted moves the results to buffers. It is false if that cannot be done.
-func (d *Device) finishInterpreted(l *Launch, args []unsafe.Pointer, results Interpreted) bool {
+// finishInterpreted moves the results to buffers, some of which may be those of arguments. It is false if that cannot be
+// done.
+func (d *Device) finishInterpreted(l *Launch, args, into []unsafe.Pointer, results Interpreted) bool {
 	d.run.Lock()
 	defer d.run.Unlock()
 	for range inFlight { // programs may still read what is taken over
 		_ = d.retire() // a failure belongs to the buffers of that one
 	}
-	if !d.give(l, args, results) {
+	from := l.takenOver()
+	if !d.place(l, results, into, from) {
 		l.keep = l.keep[:0]
 		return false
+	}
+	for i, a := range from {
+		o, arg := l.Outs[i], l.Args[a]
+		results.Copy(i, args[a], o.Shape.Bytes())
+		o.parts[0], arg.parts[0] = arg.parts[0], 0
+		o.adopted, arg.adopted = arg.adopted, false
 	}
 	return true
 }
@@ -155,7 +168,7 @@ func (d *Device) hasRoom(bytes int64) bool {
 	if bytes < 1<<20 {
 		return true
 	}
-	have, err := d.devs[0].MemoryStats()
+	have, err := d.MemoryStats()
 	return err != nil || have.BytesLimit <= 0 || have.BytesInUse+bytes <= have.BytesLimit
 }
 
@@ -185,25 +198,54 @@ func (b *Buffer) memory() (uintptr, error) {
 	return at, err
 }
 
-// give moves the results to buffers: those that take over an argument's into its memory, the others into new memory. The
-// caller holds run. It is false if there is no memory.
-func (d *Device) give(l *Launch, args []unsafe.Pointer, results Interpreted) bool {
-	from, made := l.takenOver(), int64(0)
+// aligned is what programs want of an address: that of XLA's cpu_function_runtime::Align.
+const aligned = 64
+
+// place gives results their buffers: all but those that were computed into one, and those that are taken over from
+// arguments. It is false if there is no memory.
+func (d *Device) place(l *Launch, results Interpreted, into []unsafe.Pointer, from map[int]int) bool {
+	made := int64(0)
 	for i, o := range l.Outs {
-		if _, takes := from[i]; takes {
+		if _, takes := from[i]; takes || into[i] != nil {
 			continue
 		}
-		if err := o.send(0, results.Data(i), o.Shape.Dims); err != nil {
+		at := results.Data(i)
+		if !l.overlaps(into, at, o.bytes) && d.adopt(o, results, i) {
+			into[i] = at
+		} else if err := o.send(0, at, o.Shape.Dims); err != nil {
 			return false
 		}
 		made += o.bytes
 	}
 	d.usage.need(made)
-	for i, a := range from {
-		o, arg := l.Outs[i], l.Args[a]
-		results.Copy(i, args[a], o.Shape.Bytes())
-		o.parts[0], arg.parts[0] = arg.parts[0], 0
+	return true
+}
+
+// overlaps reports that memory is part of that of another result, or has part of it.
+func (l *Launch) overlaps(into []unsafe.Pointer, at unsafe.Pointer, bytes int64) bool {
+	for i, other := range into {
+		if other != nil && uintptr(at) < uintptr(other)+uintptr(l.Outs[i].bytes) && uintptr(other) < uintptr(at)+uintptr(bytes) {
+			return true
+		}
 	}
+	return false
+}
+
+// adopt makes a result's memory that of its buffer, which no program takes over. It is false, with nothing done, where that
+// cannot be, or too much memory is torch's.
+func (d *Device) adopt(o *Buffer, results Interpreted, i int) bool {
+	memory := d.devs[0].DefaultMemory()
+	if memory == nil || o.Shape.Numel() == 0 || uintptr(results.Data(i))%aligned != 0 || d.adopted.Load()+o.bytes > d.mostAdopted() {
+		return false
+	}
+	owned := results.Take(i)
+	raw, err := d.client.Adopt(owned, pjrt.Type(o.Shape.DType.PJRT()), o.Shape.Dims, memory)
+	if err != nil {
+		results.Return(i, owned)
+		return false
+	}
+	o.parts[0], o.adopted = raw, true
+	d.adopted.Add(o.bytes)
 	return true
 }
 
@@ -211,7 +253,7 @@ func (d *Device) give(l *Launch, args []unsafe.Pointer, results Interpreted) boo
 // it. See shared.
 func (l *Launch) takenOver() map[int]int {
 	kept := make(map[int]bool)
-	for _, i := range l.shared() {
+	for _, i := range l.shared(func(b *Buffer) bool { return b.borrowed }) {
 		kept[int(i)] = true
 	}
 	from := make(map[int]int)

@@ -432,7 +432,7 @@ func (d *Device) start(l *Launch, x *Executable) error {
 	span := profile.Begin().Of(l.Recorded)
 	place := (d.next + inFlight - 1) % inFlight
 	d.numbers[place] = d.started.Load() + 1
-	if err := call.Execute(x.raw, l.shared(), x.outs, d.ring[place]); err != nil {
+	if err := call.Execute(x.raw, l.shared((*Buffer).fixed), x.outs, d.ring[place]); err != nil {
 		return d.explain(err, "running a program on %s", d)
 	}
 	span.End(profile.Launch, int64(len(x.raw)))
@@ -496,13 +496,13 @@ func (l *Launch) given(i int) bool {
 }
 
 // shared lists the arguments that the program was compiled to take over and must not, because the launch
-// is not their only owner. No one can become an owner but through one, so the answer holds.
-func (l *Launch) shared() []int32 {
+// is not their only owner, or as they are fixed. No one can become an owner but through one, so the answer holds.
+func (l *Launch) shared(fixed func(*Buffer) bool) []int32 {
 	for i, to := range l.Donors {
 		switch {
 		case l.given(i):
 		case to < 0 && !l.Given[i]:
-		case l.Args[i].Refs() > 1 || l.Args[i].borrowed:
+		case l.Args[i].Refs() > 1 || fixed(l.Args[i]):
 			l.keep = append(l.keep, int32(i))
 		default:
 			donated.Add(1)

@@ -625,3 +625,8 @@ void *torch_data(torch_tensor t) {
 void torch_free(torch_tensor t) {
   if (t != NULL) torch.aoti_torch_delete_tensor_object(t);
 }
+
+void torch_release(void *memory, void *tensor) {
+  (void)memory;
+  torch_free(tensor);
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
+	"github.com/torch-go-xla/torch-go-xla/pjrt"
 )
 
 // Program is a program of package interp, ready to run. It must be closed.
@@ -25,6 +26,7 @@ type Program struct {
 	memory  block
 	params  []*shape.Shape
 	results int
+	placed  []bool
 	own     []ir.Number // numbers of the program itself
 	once    sync.Once
 }
@@ -80,8 +82,11 @@ func Prepare(p *interp.Program, params []*shape.Shape) *Program {
 	c.words, c.word_count = (*C.int64_t)(unsafe.SliceData(words)), C.int64_t(len(words))
 	c.roots, c.root_count = (*C.int64_t)(unsafe.SliceData(roots)), C.int64_t(len(roots))
 	c.ops, c.op_count, c.values = unsafe.SliceData(table), C.int64_t(len(table)), C.int64_t(p.Values)
-	return &Program{c: c, memory: b, params: params, results: len(p.Roots), own: p.Numbers}
+	return &Program{c: c, memory: b, params: params, results: len(p.Roots), placed: p.Placed, own: p.Numbers}
 }
+
+// Places reports that a result is computed in the memory that Run is given for it.
+func (p *Program) Places(result int) bool { return p.placed[result] }
 
 // Close frees the program. It may be called again.
 func (p *Program) Close() { p.once.Do(func() { C.free(p.memory.at) }) }
@@ -100,6 +105,17 @@ func (r *Results) Copy(i int, to unsafe.Pointer, bytes int64) {
 		C.memcpy(to, r.Data(i), C.size_t(bytes))
 	}
 }
+
+// Take gives a result to the caller.
+func (r *Results) Take(i int) pjrt.Owned {
+	t := r.tensors[i]
+	at := r.Data(i)
+	r.tensors[i] = nil
+	return pjrt.Owned{Address: at, Free: unsafe.Pointer(C.torch_release), Owner: unsafe.Pointer(t)}
+}
+
+// Return undoes one Take.
+func (r *Results) Return(i int, owned pjrt.Owned) { r.tensors[i] = C.torch_tensor(owned.Owner) }
 
 // Free frees the results. It may be called again.
 func (r *Results) Free() {

@@ -188,6 +188,9 @@ void *torch_data(torch_tensor t);
 
 void torch_free(torch_tensor t);
 
+/* torch_free of the tensor that lies in a memory, for PJRT's callbacks. */
+void torch_release(void *memory, void *tensor);
+
 /* The handler of XLA's typed custom calls; see handler.c. */
 extern void *const torch_handler;
 

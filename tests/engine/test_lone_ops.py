@@ -75,6 +75,10 @@ OPS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "roll": (lambda x: x.roll(3, 0), (floats(64, 128),)),
     "rows": (lambda x, i: x[i], (floats(64, 128), torch.tensor([3, -1, 0]))),
     "to f64": (lambda x: x.to(torch.float64), (floats(SIZE),)),
+    "square": (torch.square, (floats(SIZE),)),
+    "a permutation": (lambda x: x.permute(1, 2, 0).contiguous(), (floats(16, 32, 64),)),
+    "rfft": (torch.fft.rfft, (floats(1 << 15),)),
+    "product of f64": (torch.matmul, (floats(320, 320, dtype=torch.float64),) * 2),
     "sort": (lambda x: torch.sort(x, descending=True), (floats(64, 128),)),
     "bincount": (torch.bincount, (torch.arange(SIZE) % 100,)),
     "argsort": (torch.argsort, (torch.arange(SIZE) * 31 % SIZE,)),
@@ -192,6 +196,35 @@ def test_no_buffer_stays() -> None:
     del y
     torch_go_xla.sync(wait=True)
     assert xm.get_memory_info("xla:0")["bytes_used"] <= before
+
+
+def test_a_result_in_torchs_memory_is_counted_and_freed() -> None:
+    x = floats(1 << 10, 1 << 10).to("xla")
+    torch_go_xla.sync(wait=True)
+    gc.collect()
+    before = xm.get_memory_info("xla:0")["bytes_used"]
+    y = x.roll(1, 0)
+    torch_go_xla.sync(wait=True)
+    assert xm.get_memory_info("xla:0")["bytes_used"] >= before + (4 << 20)
+    z = y * 2  # a program reads it
+    y.mul_(3)  # and none takes it over
+    torch_go_xla.sync()
+    torch.testing.assert_close(y.cpu(), floats(1 << 10, 1 << 10).roll(1, 0) * 3)
+    torch.testing.assert_close(z.cpu(), floats(1 << 10, 1 << 10).roll(1, 0) * 2)
+    del y, z
+    torch_go_xla.sync(wait=True)
+    assert xm.get_memory_info("xla:0")["bytes_used"] <= before
+
+
+def test_results_that_share_memory_have_their_own() -> None:
+    x = floats(64, 128)
+    y = x.to("xla").roll(3, 0)
+    z = y.view(-1)[: 64 * 64].clone()
+    torch_go_xla.sync(wait=True)
+    z.add_(1)
+    torch_go_xla.sync(wait=True)
+    torch.testing.assert_close(y.cpu(), x.roll(3, 0))
+    torch.testing.assert_close(z.cpu(), x.roll(3, 0).view(-1)[: 64 * 64] + 1)
 
 
 def test_explain_says_so() -> None:
