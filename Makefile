@@ -27,6 +27,7 @@ TORTURE_MINUTES ?= 30
 TORTURE_SEED ?= 0
 CGO_PACKAGES ?= ./pjrt/... ./gocore/runtime/...
 RACE_PACKAGES ?= ./...
+AARCH64_PACKAGES ?= ./pjrt/... $(addprefix ./gocore/,alias cache config dtype engine errs hlo lazy lower metrics ops profile runtime shape sharding stablehlo strided torchcpu wire)
 
 PY := $(VENV)/bin/python
 GO = PATH="$$($(PY) -m build_support go-path):$$PATH" go
@@ -41,7 +42,7 @@ DEPENDS := pyproject.toml setup.py pjrt/xlacpu/pyproject.toml
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all tiers check conformance models docs build install wheels try-wheels release lint clients plugins aot race seams asan cgocheck golden fuzz crash metamorphic threads torture bench bench-quick op-speed bench-save soak clean distclean upstream-aliases upstream-spmd upstream-jobs upstream-examples dtensor-ops upstream-torch
+.PHONY: help demo test test-all tiers check conformance models docs build install wheels try-wheels release lint clients plugins aot aarch64 race seams asan cgocheck golden fuzz crash metamorphic threads torture bench bench-quick op-speed bench-save soak clean distclean upstream-aliases upstream-spmd upstream-jobs upstream-examples dtensor-ops upstream-torch
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -84,6 +85,9 @@ install: $(VENV)/.installed-examples ## an editable install in the virtual envir
 
 wheels: $(VENV)/.installed-dev ## the wheels of both packages, for each Python that is here, audited, in dist/
 	$(PY) -m build_support wheels
+
+aarch64: $(VENV)/.tools ## the Go tests compiled for aarch64, under qemu; needs g++-aarch64-linux-gnu and qemu-user-static
+	GOARCH=arm64 CGO_ENABLED=1 CC=aarch64-linux-gnu-gcc $(GO) test -short -vet=off -exec "qemu-aarch64-static -L /usr/aarch64-linux-gnu" $(AARCH64_PACKAGES)
 
 try-wheels: ## install the wheels in dist/ without a compiler and train, for each Python
 	$(PY) -m build_support try-wheels

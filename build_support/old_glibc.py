@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .target import target
 from .toolchain import Toolchain
 
-# Of x86-64: what Go's runtime and its package net call, and our C files.
-VERSION = "GLIBC_2.2.5"
-LATER = {"pthread_condattr_setclock": "GLIBC_2.3.3"}
+# Those that became a symbol later than a machine's first ones.
+LATER = {"x86_64": {"pthread_condattr_setclock": "GLIBC_2.3.3"}}
+# What Go's runtime and its package net call, and our C files.
 FUNCTIONS = {
     "libdl.so.2": ("dladdr", "dlclose", "dlerror", "dlopen", "dlsym"),
     "libpthread.so.0": (
@@ -31,12 +32,12 @@ FUNCTIONS = {
 def stubs(tools: Toolchain, directory: Path) -> None:
     """Write the stubs into a directory."""
     directory.mkdir(parents=True, exist_ok=True)
-    compiler = tools.go_env("CC").split()
+    compiler, machine = tools.go_env("CC").split(), target()
     for library, functions in FUNCTIONS.items():
         source, versions = directory / f"{library}.c", directory / f"{library}.versions"
         nodes: dict[str, str] = {}
         for name in functions:
-            version = LATER.get(name, VERSION)
+            version = LATER.get(machine.machine, {}).get(name, machine.oldest)
             nodes[version] = nodes.get(version, "") + f"{name}; "
         versions.write_text("".join(f"{version} {{ {names}}};\n" for version, names in nodes.items()))
         source.write_text("".join(f"void {name}(void) {{}}\n" for name in functions))

@@ -12,7 +12,6 @@ Steps 1 to 3 depend on bindings/ alone and are skipped while that is unchanged.
 
 from __future__ import annotations
 
-import platform
 import re
 import shutil
 import sys
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from . import BUILD, ROOT, harden, old_glibc
 from .stamps import digest, fresh
+from .target import target
 from .toolchain import BuildError, Toolchain
 
 NAME = "goxla"  # the extension becomes _goxla; Go ignores files whose names begin with "_"
@@ -29,8 +29,8 @@ PACKAGE = ROOT / "bindings"
 
 
 def library_name() -> str:
-    """Return the file name of the library for this Python, such as _goxla.cpython-311-x86_64-linux-gnu.so."""
-    return f"_{NAME}{sysconfig.get_config_var('EXT_SUFFIX')}"
+    """Return the file name of the library for this Python on the target: _goxla.cpython-311-x86_64-linux-gnu.so."""
+    return f"_{NAME}{target().suffix}"
 
 
 def modules(package: Path = PACKAGE) -> list[str]:
@@ -91,10 +91,10 @@ def build(tools: Toolchain, version: str, package: Path = PACKAGE, work: Path | 
     module = tools.run(tools.go, "list", "-m").strip()
     variable = f"{module}/{package.relative_to(ROOT)}.version"
     library = work / library_name()
-    if platform.machine() == "x86_64":
-        old = work / "old_glibc"
-        old_glibc.stubs(tools, old)
-        tools = old_glibc.linked(tools, old)
+    old = work / f"old_glibc-{target().machine}"
+    tools = target().tools(tools)
+    old_glibc.stubs(tools, old)
+    tools = old_glibc.linked(tools, old)
     tools.run(
         tools.go, "build", "-buildvcs=false", "-trimpath", "-buildmode=c-shared", f"-tags={TAGS}",
         f"-ldflags=-s -w -X {variable}={version}", "-o", library, ".", cwd=work,

@@ -17,14 +17,14 @@ from pathlib import Path
 
 from . import BUILD, ROOT, interpreters, plugin
 from .requirements import package_build_requirements
+from .target import TARGETS, target
 from .toolchain import BuildError, toolchain
 
 DIST = ROOT / "dist"
-PLATFORM = "manylinux_2_28_x86_64"
+PLATFORM = TARGETS["x86_64"].platform  # of the CPU plugin
 # The newest symbol versions of that platform: glibc 2.28's and GCC 8's.
 NEWEST = {"GLIBC": (2, 28), "GLIBCXX": (3, 4, 25), "CXXABI": (1, 3, 11), "GCC": (7, 0, 0)}
 LARGEST = 20 << 20  # bytes that a wheel of torch-go-xla may have
-_PLATFORM_OPTION = f"--config-settings=--build-option=--plat-name={PLATFORM}"
 
 
 def _run(*command: str | Path, **env: str) -> str:
@@ -36,25 +36,28 @@ def _run(*command: str | Path, **env: str) -> str:
     return done.stdout
 
 
-def _wheel(python: str | Path, source: Path, **env: str) -> None:
-    """Build the wheel of a package, by a Python that has its build requirements."""
+def _wheel(python: str | Path, source: Path, platform: str, **env: str) -> None:
+    """Build the wheel of a package for a platform, by a Python that has its build requirements."""
     pip = (python, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--wheel-dir", DIST)
-    _run(*pip, _PLATFORM_OPTION, source, **env)
+    _run(*pip, f"--config-settings=--build-option=--plat-name={platform}", source, **env)
 
 
 def build() -> list[Path]:
-    """Build all wheels; return them."""
+    """Build all wheels, for each machine whose compilers are here; return them."""
     shutil.rmtree(DIST, ignore_errors=True)
     plugin.build(toolchain())
     print(f"pjrt-xla-cpu, with Python {sys.version.split()[0]}", flush=True)
-    _wheel(sys.executable, plugin.SOURCE, PJRT_XLA_CPU_BUILT=str(BUILD / "xlacpu"))
+    _wheel(sys.executable, plugin.SOURCE, PLATFORM, PJRT_XLA_CPU_BUILT=str(BUILD / "xlacpu"))
     for version, python in interpreters.pythons(interpreters.SUPPORTED).items():
-        print(f"torch-go-xla, for Python {version}", flush=True)
         venv = BUILD / "wheels" / version
         if not (venv / "bin" / "python").exists():
             _run(python, "-m", "venv", venv)
         _run(venv / "bin" / "python", "-m", "pip", "install", "-q", *package_build_requirements())
-        _wheel(venv / "bin" / "python", ROOT)
+        for t in TARGETS.values():
+            if t.cross and shutil.which(f"{t.machine}-linux-gnu-g++") is None:
+                continue
+            print(f"torch-go-xla, for Python {version} on {t.machine}", flush=True)
+            _wheel(venv / "bin" / "python", ROOT, t.platform, TORCH_GO_XLA_TARGET=t.machine)
     return sorted(DIST.glob("*.whl"))
 
 
@@ -69,8 +72,9 @@ def audit() -> None:
         shown = " ".join(_run(sys.executable, "-m", "auditwheel", "show", wheel).split())
         tags = re.search(r'consistent with the following platform tag: "(\w+)"', shown)
         print(f"{wheel.name}: {size / 1e6:.1f} MB, {tags[1] if tags else shown}", flush=True)
-        if tags is None or not _fits(tags[1]):
-            raise BuildError(f"{wheel.name} does not fit {PLATFORM}: {shown}")
+        wanted = wheel.stem.rpartition("-")[2]
+        if tags is None or not _fits(tags[1], wanted):
+            raise BuildError(f"{wheel.name} does not fit {wanted}: {shown}")
         if size > LARGEST:
             raise BuildError(f"{wheel.name} has {size} bytes, want at most {LARGEST}")
 
@@ -84,9 +88,9 @@ def _check_versions(directory: Path) -> None:
                 raise BuildError(f"{name} asks for {library}_{text}, which {PLATFORM} does not have")
 
 
-def _fits(tag: str) -> bool:
-    """Tell whether what auditwheel found is no newer than the platform of the wheels."""
-    found, wanted = (re.fullmatch(r"manylinux_(\d+)_(\d+)_(\w+)", text) for text in (tag, PLATFORM))
+def _fits(tag: str, platform: str) -> bool:
+    """Tell whether what auditwheel found is no newer than the platform of a wheel."""
+    found, wanted = (re.fullmatch(r"manylinux_(\d+)_(\d+)_(\w+)", text) for text in (tag, platform))
     if found is None or wanted is None:
         return False
     return found[3] == wanted[3] and tuple(map(int, found.groups()[:2])) <= tuple(map(int, wanted.groups()[:2]))
@@ -118,7 +122,7 @@ def _try_one(python: str, version: str, place: Path) -> str:
 
     run(python, "-m", "venv", place / "venv")
     mine, tag = place / "venv" / "bin" / "python", f"cp{version.replace('.', '')}"
-    (wheel,) = DIST.glob(f"torch_go_xla-*-{tag}-{tag}-*.whl")
+    (wheel,) = DIST.glob(f"torch_go_xla-*-{tag}-{tag}-{target().platform}.whl")
     (cpu,) = DIST.glob("pjrt_xla_cpu-*.whl")
     _, installed = run(mine, "-m", "pip", "install", "-q", cpu, f"{wheel}[examples]")
     sizes = {p: sum(f.lstat().st_size for f in p.rglob("*")) for p in place.glob("venv/lib/*/site-packages")}

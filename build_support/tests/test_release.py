@@ -51,7 +51,8 @@ def test_the_bill_names_what_is_carried_and_what_is_asked_for(tmp_path):
      ("linux_x86_64", False), ("manylinux_2_17_aarch64", False)],
 )  # fmt: skip
 def test_a_wheel_must_fit_the_platform_of_its_tag(tag, fits):
-    assert wheels._fits(tag) == fits
+    assert wheels._fits(tag, wheels.PLATFORM) == fits
+    assert wheels._fits("manylinux_2_17_aarch64", "manylinux_2_28_aarch64")
 
 
 def test_a_wheel_that_is_too_large_or_needs_a_newer_system_is_refused(tmp_path, monkeypatch):

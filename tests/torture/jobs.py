@@ -284,15 +284,17 @@ def restarts(counts: Counts, strangers: Strangers, sizes: list[int], deaths: int
 
 
 def run(seed: int, seconds: float, most: int) -> Counts:
-    """Attack jobs, one after the other; a third of the time is torchrun's, if it suffices for 20 restarts."""
+    """Attack jobs, one after the other; a third of the time is torchrun's, for 20 restarts if it suffices."""
     counts, chance = Counts(), random.Random(seed)
     strangers = Strangers(seed)
-    over = time.monotonic() + seconds
-    deaths = 10 if seconds >= 240 else 3 if seconds >= 60 else 1
+    began = time.monotonic()
+    over = began + seconds
     try:
         while not counts.tries or (time.monotonic() < over - seconds / 3 and counts.tries < most):
             counts.tries += 1
             one_round(counts, chance, strangers, f"seed {seed} round {counts.tries}")
+        start = (time.monotonic() - began) / (3 * counts.tries)  # seconds that one of a job takes, with its fault
+        deaths = max(1, min(10, int(seconds / 3 / start)))
         if counts.tries < most:
             restarts(counts, strangers, chance.choice([[2, 3], [3, 2]]), deaths, f"seed {seed}")
     finally:
