@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import pathlib
 import subprocess
 import sys
@@ -9,6 +10,8 @@ import sys
 import jobs
 import processes
 import pytest
+
+from torch_go_xla import _job
 
 pytestmark = [pytest.mark.longer, pytest.mark.xdist_group("processes")]
 
@@ -53,6 +56,32 @@ def test_processes_that_exchange_different_things_are_told() -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("told") == 2
+
+
+@pytest.mark.parametrize(
+    ("master", "address"), [("127.0.0.1", "127.0.0.1"), ("localhost", "127.0.0.1"), ("127.1", None)]
+)
+def test_the_address_in_a_job_of_several_agents(
+    monkeypatch: pytest.MonkeyPatch, master: str, address: str | None
+) -> None:
+    """The master may know itself by a loopback address, as hosts files have it: others need one that leads there."""
+    monkeypatch.setenv("MASTER_ADDR", master)
+    monkeypatch.setenv("MASTER_PORT", "29500")
+    found = _job.Job(rank=0, world_size=2, local_rank=0, local_world_size=1).address()
+    assert ipaddress.IPv4Address(found)
+    assert found == "127.0.0.1" or master == "127.1", "all are on this machine"
+
+
+def test_agents_that_have_counted_different_restarts_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent that joins later has counted fewer, if the store is not the agents'."""
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "a run")
+    for agents, same in (("False", True), ("True", False)):
+        monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", agents)
+        scopes = set()
+        for count in ("0", "1"):
+            monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", count)
+            scopes.add(_job.scope())
+        assert (len(scopes) == 1) is same
 
 
 def test_a_group_for_the_cpu_leaves_a_process_its_own_device() -> None:

@@ -17,6 +17,16 @@ import pytest
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes")]
 
 
+def kill_host(agent: subprocess.Popen[str]) -> None:
+    """Kill an agent and the processes that it has started, which are in sessions of their own."""
+    for task in pathlib.Path(f"/proc/{agent.pid}/task").glob("*/children"):
+        for child in task.read_text().split():
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                os.kill(int(child), signal.SIGKILL)
+    agent.kill()
+    agent.wait()
+
+
 def check_restarts(folder: pathlib.Path, restarts: int) -> None:
     """Have torchrun start a job again and again."""
     program = processes.PROGRAMS / "jobs/resume.py"
@@ -24,12 +34,11 @@ def check_restarts(folder: pathlib.Path, restarts: int) -> None:
     command += [f"--max-restarts={restarts}", "--monitor-interval=0.1", str(program)]
     env = {**processes.environment(), "CHECKPOINT": str(folder / "checkpoint"), "ATTEMPTS": str(restarts)}
     pipe = subprocess.PIPE
-    agent = subprocess.Popen(command, env=env, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+    agent = subprocess.Popen(command, env=env, stdout=pipe, stderr=pipe, text=True)
     try:
         out, err = agent.communicate(timeout=120 + 60 * restarts)
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(agent.pid, signal.SIGKILL)  # and the processes that it has started
+        kill_host(agent)
     assert agent.returncode == 0, out + err
     assert out.count(f"count {2.0 * (restarts + 1)}") == 2, out
 
@@ -44,6 +53,84 @@ def test_a_job_of_another_size_meets_by_the_same_store() -> None:
     for size in (2, 3, 2, 2):
         for rank, p in enumerate(jobs.run("jobs/member.py", size, store=store)):
             assert p.code == 0, f"process {rank} of {size}: {p.out}{p.err}"
+
+
+class Elastic:
+    """A job of one agent that stays and another that comes and goes; each change of the size starts it again."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self._store = jobs.agent()
+        self._folder = folder
+        self._log = folder / "log"
+        self._log.mkdir()
+        self._seen = -1  # the last step that a size was seen at
+
+    def start(self, processes_of_it: int) -> subprocess.Popen[str]:
+        """Start an agent with so many processes."""
+        command = [sys.executable, "-m", "torch.distributed.run", "--nnodes=1:2", f"--nproc-per-node={processes_of_it}"]
+        command += ["--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{self._store.port}", "--rdzv-id=elastic"]
+        command += ["--rdzv-conf=is_host=0,last_call_timeout=1,keep_alive_interval=1", "--local-addr=127.0.0.1"]
+        command += ["--max-restarts=1000", "--monitor-interval=0.1"]
+        command += [str(processes.PROGRAMS / "jobs/resume_elastic.py")]
+        env = {**processes.environment(), "CHECKPOINT": str(self._folder / "checkpoint"), "LOG": str(self._log)}
+        # Torch publishes the address of a shared store for the first round only: who joins later would not find it.
+        env["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
+        out = (self._folder / "output").open("a")
+        return subprocess.Popen(command, env=env, stdout=out, stderr=out, text=True)
+
+    def steps(self) -> dict[int, dict[int, tuple[float, ...]]]:
+        """Return what the processes of each step have written: size, count before and after."""
+        found: dict[int, dict[int, tuple[float, ...]]] = {}
+        for path in self._log.glob("[0-9]*"):
+            step, process = map(int, path.name.split("."))
+            found.setdefault(step, {})[process] = tuple(map(float, path.read_text().split()))
+        return found
+
+    def wait_for(self, size: int) -> None:
+        """Wait until a job of this size has taken a step since the last call."""
+        until = time.monotonic() + 180
+        while time.monotonic() < until:
+            for step, wrote in sorted(self.steps().items()):
+                if step > self._seen and sorted(wrote) == list(range(size)) and wrote[0][0] == size:
+                    self._seen = step
+                    return
+            time.sleep(0.1)
+        raise AssertionError(f"no job of {size}: {self.steps()}\n{(self._folder / 'output').read_text()[-8000:]}")
+
+    def end(self) -> None:
+        """Have the processes end by themselves."""
+        (self._log / "end").touch()
+
+
+def test_an_elastic_job_goes_on_in_other_sizes(tmp_path: pathlib.Path) -> None:
+    """Agents join and are killed; the job goes on from its checkpoint with more processes, or fewer."""
+    job = Elastic(tmp_path)
+    with contextlib.ExitStack() as stack:
+
+        def start(size: int) -> subprocess.Popen[str]:
+            agent = job.start(size)
+            stack.callback(kill_host, agent)
+            return agent
+
+        stays = start(1)
+        job.wait_for(1)
+        for change in range(int(os.environ.get("RESTARTS", "3"))):
+            if change % 2 == 0:
+                more = 1 + change // 2 % 2
+                other = start(more)
+                job.wait_for(1 + more)
+            else:
+                kill_host(other)
+                job.wait_for(1)
+        job.end()
+        assert stays.wait(timeout=120) == 0, (tmp_path / "output").read_text()[-8000:]
+    steps = job.steps()
+    for step, wrote in steps.items():
+        assert len(set(wrote.values())) == 1, f"the processes of step {step} differ: {wrote}"
+        size, before, after = wrote[0]
+        assert after == before + size, (step, wrote)
+        if step - 1 in steps:
+            assert steps[step - 1][0][2] == before, (step, steps)
 
 
 @pytest.mark.parametrize(("stops", "size"), [(1, 4), (0, 4), (1, 1 << 24)])

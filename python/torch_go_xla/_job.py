@@ -44,14 +44,21 @@ class Job:
         """Return the IPv4 address by which the other processes of the job reach this one."""
         if self.local_world_size == self.world_size:
             return "127.0.0.1"
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-            probe.connect((host, port))  # sends nothing: it asks which way the machine would take
-            found = str(probe.getsockname()[0])
-            if not found.startswith("127."):
-                return found
-            probe.connect(("192.0.2.1", port))  # this machine is the master: any way out of it
-            return str(probe.getsockname()[0])
+        host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        found = _address_towards(host, port)
+        if not found.startswith("127.") or host == "localhost" or host.startswith("127.0.0."):
+            return found
+        try:  # this machine is the master, whose name is a loopback address here
+            return _address_towards("192.0.2.1", port)
+        except OSError:  # it has no network: all processes are here
+            return found
+
+
+def _address_towards(host: str, port: int) -> str:
+    """Return the address of this machine that packets to another have; nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((host, port))
+        return str(probe.getsockname()[0])
 
 
 def _number(name: str, default: int) -> int:
@@ -96,8 +103,14 @@ def _torch_store(job: Job) -> Any:
 
 
 def scope() -> str:
-    """Return where in torch's store the keys of this attempt to run the job are; the agent's outlives the attempt."""
-    run, attempt = (os.environ.get(f"TORCHELASTIC_{name}", "") for name in ("RUN_ID", "RESTART_COUNT"))
+    """Return where in torch's store the keys of this attempt to run the job are.
+
+    A store of the agents outlives the attempt. Another is new in each. There the count of restarts does not belong to
+    the name: an agent counts its own, so one that joins later has counted fewer.
+    """
+    run = os.environ.get("TORCHELASTIC_RUN_ID", "")
+    of_agents = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "") if of_agents else ""
     return f"torch_go_xla/{run}/{attempt}/{current().world_size}"
 
 
