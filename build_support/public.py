@@ -10,7 +10,7 @@ import ast
 import functools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from . import ROOT
 
@@ -99,7 +99,9 @@ def _definition(path: Path, name: str) -> Definition | None:
     for node in reversed(_statements(path)):  # the last one counts: overloads come first
         if isinstance(node, Definition) and node.name == name:
             return node
-        source = _imported(path, node) if isinstance(node, ast.ImportFrom) else None
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        source = _imported(path, node)
         if source is not None and source != path:
             for alias in node.names:
                 if (alias.asname or alias.name) == name:
@@ -128,7 +130,7 @@ def documented() -> Iterator[Name]:
                         yield Name(f"{module.name}.{name}.{member.name}", member, node)
 
 
-def _is_public_method(member: ast.stmt) -> bool:
+def _is_public_method(member: ast.stmt) -> TypeGuard[ast.FunctionDef | ast.AsyncFunctionDef]:
     if not isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef) or member.name.startswith("_"):
         return False
     return not any(ast.unparse(decorator).endswith(".setter") for decorator in member.decorator_list)

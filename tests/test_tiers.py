@@ -300,14 +300,7 @@ def test_a_row_out_of_range_gives_what_the_compiled_program_gives():
 
 def test_values_count_in_the_limit_of_memory(ok, python):
     """What does not fit op by op is compiled, and says what the compiled program needs."""
-    program = """
-import sys, torch, torch_go_xla
-from torch_go_xla.debug import metrics
-x = torch.ones(1 << 22, device="xla")
-torch_go_xla.sync(wait=True)
-y = sum((x * k).sort()[0] for k in range(int(sys.argv[1])))
-print(y[0].item(), metrics.counter_value("InterpretedGraphs"))
-"""
+    program = "tiers/limited.py"
     limited = {"XLA_TIER": "eager", "PJRT_XLA_CPU_MEMORY_LIMIT_BYTES": str(200 << 20)}
     assert ok(program, 2, **limited).split() == ["1.0", "2"]
     limited["PJRT_XLA_CPU_MEMORY_LIMIT_BYTES"] = str(60 << 20)
