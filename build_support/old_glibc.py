@@ -22,7 +22,8 @@ FUNCTIONS = {
     "libdl.so.2": ("dladdr", "dlclose", "dlerror", "dlopen", "dlsym"),
     "libpthread.so.0": (
         "pthread_attr_getstack", "pthread_attr_getstacksize", "pthread_condattr_setclock", "pthread_create",
-        "pthread_detach", "pthread_getattr_np", "pthread_key_create", "pthread_setspecific", "pthread_sigmask",
+        "pthread_detach", "pthread_getattr_np", "pthread_key_create", "pthread_once", "pthread_setspecific",
+        "pthread_sigmask",
     ),
     "libm.so.6": ("log",),
     "libresolv.so.2": ("__res_search",),
