@@ -125,11 +125,11 @@ func (lay *layouter) download(b *runtime.Buffer, dst unsafe.Pointer, size int64)
 	d := b.Dev
 	b, err := lay.complete(b)
 	if err != nil {
-		return told(d, err)
+		return reported(d, err)
 	}
 	defer b.Release()
 	if err := b.Download(dst, int(size)); err != nil {
-		return told(d, err)
+		return reported(d, err)
 	}
 	fromDevice.Since(start)
 	span.End(profile.FromDevice, size)
@@ -137,8 +137,8 @@ func (lay *layouter) download(b *runtime.Buffer, dst unsafe.Pointer, size int64)
 	return nil
 }
 
-// told returns the error that a reader of a device's values gets. A wait for the device does not report it again.
-func told(d *runtime.Device, err error) error {
+// reported returns the error that a reader of a device's values gets. A wait for the device does not report it again.
+func reported(d *runtime.Device, err error) error {
 	if err != nil {
 		_ = d.TakeFailure()
 	}

@@ -138,7 +138,7 @@ func (sn *snapshots) SnapshotAddress(id int64, i int) (int64, error) {
 	}
 	defer b.Release()
 	addr, err := b.Pin()
-	if err = told(b.Dev, err); err != nil || addr == 0 {
+	if err = reported(b.Dev, err); err != nil || addr == 0 {
 		return 0, err
 	}
 	sn.mu.Lock()

@@ -146,7 +146,7 @@ func (tr *transfers) Ready(h alias.Handle, timeout time.Duration) (bool, error) 
 	if !done && err == nil {
 		return false, tr.client.Job.Stuck()
 	}
-	return done, told(b.Dev, err)
+	return done, reported(b.Dev, err)
 }
 
 // Fetch copies the value of a storage to host memory of exactly its size, after a sync if it is pending.
