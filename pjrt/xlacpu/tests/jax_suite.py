@@ -8,47 +8,27 @@ that returns arrays; NAME/i in the file is the i-th array of a feature, and
 NAME/error what it raised.
 """
 
-import functools
 import sys
 
 import jax
 import jax.numpy as jnp
+import jax_linalg  # noqa: F401  registers its features
 import numpy as np
 from jax import lax
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
+from jax_features import FEATURES, double_types, feature, normal
 
 try:
     from jax import shard_map
 except ImportError:
     from jax.experimental.shard_map import shard_map
 
-FEATURES = {}
-
-
-def feature(function):
-    """Registers a feature under the function's name."""
-    FEATURES[function.__name__] = function
-    return function
-
-
-def normal(*shape, seed=0, dtype="float32"):
-    """The same numbers on every backend."""
-    values = np.random.RandomState(seed).standard_normal(shape)
-    if np.issubdtype(dtype, np.complexfloating):
-        values = values + 1j * np.random.RandomState(seed + 99).standard_normal(shape)
-    return jnp.asarray(values.astype(dtype))
-
 
 def mesh(*names):
     """All four devices, along the named axes."""
     shape = {1: (4,), 2: (2, 2)}[len(names)]
     return Mesh(np.array(jax.devices()[:4]).reshape(shape), names)
-
-
-def double_types():
-    """A context in which arrays of 64-bit types exist."""
-    return jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64()
 
 
 # ----- transformations
@@ -299,165 +279,6 @@ def random():
         r.truncated_normal(key, -1, 1, (9,)),
         r.split(key, 3)[1].dtype is not None,
     )
-
-
-# ----- linear algebra: what is unique, or a reconstruction
-
-
-def _square(dtype, seed=0):
-    return normal(2, 6, 6, seed=seed, dtype=dtype)
-
-
-def _positive(dtype):
-    x = _square(dtype)
-    return x @ jnp.conj(jnp.swapaxes(x, -1, -2)) + 6 * jnp.eye(6, dtype=dtype)
-
-
-def _each_type(function):
-    with double_types():
-        return tuple(function(t) for t in ("float32", "complex64", "float64", "complex128"))
-
-
-@feature
-def linalg_cholesky():
-    return _each_type(lambda t: jnp.linalg.cholesky(_positive(t)))
-
-
-@feature
-def linalg_cholesky_of_indefinite():
-    return jnp.linalg.cholesky(-jnp.eye(3))
-
-
-@feature
-def linalg_triangular_solve():
-    def f(t):
-        low, b = jnp.tril(_positive(t)), normal(2, 6, 3, seed=5, dtype=t)
-        solve = functools.partial(lax.linalg.triangular_solve, low)
-        return (
-            solve(b, left_side=True, lower=True),
-            solve(b, left_side=True, lower=True, transpose_a=True),
-            solve(b, left_side=True, lower=True, transpose_a=True, conjugate_a=True),
-            solve(jnp.swapaxes(b, -1, -2), left_side=False, lower=True),
-        )
-
-    return _each_type(f)
-
-
-@feature
-def linalg_lu():
-    def f(t):
-        x = normal(2, 6, 4, dtype=t)
-        return (
-            *lax.linalg.lu(x),
-            jnp.linalg.det(_square(t)),
-            jnp.linalg.inv(_square(t)),
-            jnp.linalg.solve(_square(t), normal(2, 6, 2, dtype=t)),
-        )
-
-    return _each_type(f)
-
-
-@feature
-def linalg_qr():
-    def f(t):
-        x = normal(2, 7, 4, dtype=t)
-        q, r = jnp.linalg.qr(x)
-        full, _ = jnp.linalg.qr(x, mode="complete")
-        return q @ r, jnp.abs(r), jnp.conj(jnp.swapaxes(full, -1, -2)) @ full
-
-    return _each_type(f)
-
-
-@feature
-def linalg_eigh():
-    def f(t):
-        x = _positive(t)
-        w, v = jnp.linalg.eigh(x)
-        return w, (v * w[..., None, :].astype(t)) @ jnp.conj(jnp.swapaxes(v, -1, -2)), jnp.linalg.eigvalsh(x)
-
-    return _each_type(f)
-
-
-@feature
-def linalg_eigh_of_nan():
-    return jnp.linalg.eigvalsh(jnp.full((3, 3), jnp.nan))
-
-
-@feature
-def linalg_svd():
-    def f(t):
-        x = normal(2, 7, 4, dtype=t)
-        u, s, vh = jnp.linalg.svd(x, full_matrices=False)
-        full = jnp.linalg.svd(x, full_matrices=True)
-        return (
-            (u * s[..., None, :].astype(t)) @ vh,
-            s,
-            jnp.linalg.svd(x, compute_uv=False),
-            jnp.conj(jnp.swapaxes(full[0], -1, -2)) @ full[0],
-            jnp.linalg.pinv(x),
-        )
-
-    return _each_type(f)
-
-
-@feature
-def linalg_eig():
-    def f(t):
-        x = _square(t)[0]
-        w, v = jnp.linalg.eig(x)
-        return jnp.sort_complex(w), (v * w) @ jnp.linalg.inv(v)
-
-    return _each_type(f)
-
-
-@feature
-def linalg_schur_and_hessenberg():
-    def f(t):
-        x = _square(t)[0]
-        s, z = jax.scipy.linalg.schur(x, output="real" if t.startswith("float") else "complex")
-        h, q = jax.scipy.linalg.hessenberg(x, calc_q=True)
-        return z @ s @ jnp.conj(z.T), q @ h @ jnp.conj(q.T)
-
-    return _each_type(f)
-
-
-@feature
-def linalg_tridiagonal():
-    d, off, b = jnp.abs(normal(5)) + 3, normal(5, seed=1), normal(5, 2, seed=2)
-    lower, upper = off.at[0].set(0), off.at[-1].set(0)
-    return lax.linalg.tridiagonal_solve(lower, d, upper, b), jax.scipy.linalg.eigh_tridiagonal(
-        d, off[:4], eigvals_only=True
-    )
-
-
-@feature
-def linalg_the_rest():
-    x = _square("float32")[0]
-    return (
-        jax.scipy.linalg.expm(x),
-        jnp.linalg.slogdet(x),
-        jnp.linalg.matrix_power(x, 3),
-        jnp.linalg.norm(x, 2),
-        jnp.linalg.lstsq(normal(9, 6), normal(9, 2, seed=3))[0],
-        jnp.linalg.matrix_rank(x),
-        jnp.linalg.cond(x),
-    )
-
-
-@feature
-def linalg_gradients():
-    x = _positive("float32")
-    return (
-        jax.grad(lambda x: jnp.linalg.cholesky(x).sum())(x),
-        jax.grad(lambda x: jnp.linalg.inv(x).sum())(x),
-        jax.grad(lambda x: jnp.linalg.slogdet(x)[1].sum())(x),
-        jax.grad(lambda x: jnp.linalg.eigvalsh(x)[..., 0].sum())(x),
-    )
-
-
-@feature
-def linalg_empty():
-    return jnp.linalg.inv(jnp.zeros((0, 3, 3))), jnp.linalg.cholesky(jnp.zeros((2, 0, 0)))
 
 
 # ----- buffers and executables

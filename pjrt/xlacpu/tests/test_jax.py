@@ -10,7 +10,8 @@ from interpreters import lapack_of, pythons_with
 np = pytest.importorskip("numpy", reason="numpy is not installed")
 
 SUITE = pathlib.Path(__file__).resolve().parent / "jax_suite.py"
-NAMES = re.findall(r"^@feature\ndef (\w+)\(", SUITE.read_text(), re.MULTILINE)
+TEXT = SUITE.read_text() + SUITE.with_name("jax_linalg.py").read_text()
+NAMES = re.findall(r"^@feature\ndef (\w+)\(", TEXT, re.MULTILINE)
 PYTHONS = pythons_with("jax") or [None]
 
 # Relative to the largest magnitude in the array.
