@@ -373,6 +373,7 @@ def test_a_graph_is_compiled_when_that_pays():
                 break
     first = int(said[1])
     assert launches == [(1, 0)] * (first - 1) + [(0, 1)]
+    assert " compiled a program of " in compilations.explain()
     torch.testing.assert_close(y.cpu(), step(x.cpu()))
 
 
@@ -425,6 +426,7 @@ def test_the_background_compiles_beside():
         torch.testing.assert_close(y.cpu(), x.cpu().cosh() * 3)
 
 
+@pytest.mark.compiled
 def test_the_mode():
     assert get_tier() == "compile"
     with set_tier("eager"):

@@ -164,7 +164,10 @@ func (p *program) runsOpByOp() bool {
 	switch {
 	case t == eagerTier:
 		return true
-	case t == compileTier, p.ops.kept, t == autoTier && p.ops.cost.pays(p.ops.seen), t == backgroundTier && p.compiled.Load():
+	case t == autoTier && p.ops.cost.pays(p.ops.seen):
+		p.ops.kept = true
+		return false
+	case t == compileTier, p.ops.kept, t == backgroundTier && p.compiled.Load():
 		return false
 	case t == backgroundTier && p.ops.seen == 1:
 		p.retain()

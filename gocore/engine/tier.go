@@ -40,7 +40,7 @@ type interpretable struct {
 	place  torchcpu.Place
 	peak   int64       // see interp.Work
 	seen   int64       // how many launches of it have been planned; Engine.mu guards it
-	kept   bool        // its compiled program is in the disk cache; Engine.mu guards it
+	kept   bool        // its compiled program is there, or in the disk cache; Engine.mu guards it
 	failed atomic.Bool // a launch of it failed so; the launches set and read it
 }
 
@@ -57,7 +57,7 @@ func tierOf(ops *interpretable) string {
 		times = "time"
 	}
 	if ops.kept {
-		return "" // it was compiled by an earlier process
+		return "" // it was compiled, or is by an earlier process
 	}
 	worth := ops.cost.worth()
 	if worth == 0 {
