@@ -105,6 +105,7 @@ func (rec *recorder) trace(w, out []int64) (wire.Status, error) {
 	if err := rec.dests(&r, int(r.Head(wire.HeadDispositions))); err != nil {
 		return wire.Failed, err
 	}
+	sc.typeByOut(row)
 	c := &rec.ctx
 	c.Begin(&t.Graph, row, sc.words, sc.in)
 	if err := row.Infer(c); err != nil {
@@ -365,6 +366,14 @@ func (rec *recorder) dests(r *wire.Record, n int) error {
 	return nil
 }
 
+// typeByOut gives an op TypedByOut the type of its out= argument.
+func (sc *scratch) typeByOut(row *ops.Row) {
+	last := len(sc.words) - 1
+	if row.TypedByOut && sc.dests[0].out && sc.words[last] == wire.Tag(wire.KNull, 0) {
+		sc.words = append(sc.words[:last], wire.Tag(wire.KType, 0), int64(sc.dests[0].view.Type.TorchCode()))
+	}
+}
+
 // checkDest is torch's checks of an in-place or out= result, in its order: overlap, dimensions, type.
 func (rec *recorder) checkDest(row *ops.Row, d *dest, s *shape.Shape, k int, out []int64) (wire.Status, error) {
 	if d.kind != wire.Write {
@@ -386,7 +395,7 @@ func (rec *recorder) checkDest(row *ops.Row, d *dest, s *shape.Shape, k int, out
 		}
 	}
 	if d.out && row.OutType != nil {
-		if err := row.OutType(d.view.Type); err != nil {
+		if err := row.OutType(d.view.Type, s.DType); err != nil {
 			return wire.Failed, err
 		}
 	}

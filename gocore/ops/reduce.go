@@ -195,7 +195,7 @@ func (a axes) sumType(args *ir.Args, d dtype.DType) dtype.DType {
 
 // total is a sum or product.
 func total(name, schema string, a axes, f reducer) Row {
-	return Row{Name: name, Schema: schema,
+	return Row{Name: name, Schema: schema, TypedByOut: true,
 		Infer: func(c *Ctx) error {
 			d := a.sumType(&c.Args, c.In(0).DType)
 			switch {
@@ -296,7 +296,7 @@ var truthRows = join(
 func truth(name string, f reducer) []Row {
 	row := func(overload, schema string, a axes) Row {
 		return Row{Name: name + overload, Schema: schema,
-			OutType: func(d dtype.DType) error {
+			OutType: func(d, _ dtype.DType) error {
 				if d == dtype.Bool || d == dtype.U8 {
 					return nil
 				}

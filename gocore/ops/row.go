@@ -54,8 +54,11 @@ type Row struct {
 	// ExactOut marks an op whose out= argument must have the result's own type; others write to any type that the
 	// result can be cast to. Torch states it in each of its kernels: `python -m tests.conformance --kinds out` compares.
 	ExactOut bool
-	// OutType is torch's error for the type of an out= argument, where it is not the usual one; nil: the usual one.
-	OutType func(dtype.DType) error
+	// OutType is torch's error for the type of an out= argument, given that of the result, where it is not the usual
+	// one; nil: the usual one.
+	OutType func(given, computed dtype.DType) error
+	// TypedByOut marks an op whose last argument is the type to compute in: if it is not given, that of out= is.
+	TypedByOut bool
 	// Quiet marks an op that resizes an out= argument of another shape without torch's warning.
 	Quiet bool
 	// Flat marks an op that fills an out= argument of as many elements in their order, whatever its shape.

@@ -340,3 +340,18 @@ def test_masks_of_bytes_warn():
             ours = use(x.to("xla"), mask.to("xla"))
         assert said[0].filename == __file__
         assert torch.equal(ours.cpu(), theirs)
+
+
+@pytest.mark.parametrize("index", [torch.tensor([0, 2]), torch.tensor(1), torch.tensor([True, False, True])], ids=str)
+def test_an_index_and_a_number_of_the_cpu(index: torch.Tensor) -> None:
+    """As on CUDA: an index may be on the CPU, and so may a value of no dimensions."""
+    for value in (5.0, torch.tensor(4.0)):
+        results = []
+        for device in ("cpu", "xla"):
+            x = torch.arange(12.0, device=device).view(3, 4)
+            x[index] = value
+            results.append((x[index].tolist(), x.tolist(), x.index_put((index,), torch.tensor(2.0)).tolist()))
+        assert results[0] == results[1]
+    if index.dim():  # otherwise it is a copy
+        with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+            torch.zeros(3, 4, device="xla")[index] = torch.ones(4)

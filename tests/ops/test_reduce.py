@@ -216,3 +216,23 @@ def test_truth_is_written_to_truth_only(name):
 def test_more_dimensions_than_a_reduction_knows():
     with pytest.raises(RuntimeError, match="only tensors with up to 64 dims are supported"):
         torch.ones([1] * 65, device="xla").sum(0)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "cumsum", "cumprod"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int32, torch.uint8, torch.complex64, torch.bool], ids=str)
+def test_an_out_argument_says_in_which_type_it_is_computed(name: str, dtype: torch.dtype) -> None:
+    for x in (torch.tensor([[1.6, 1.6], [2.6, 0.5]]), torch.tensor([[3, 4], [5, 6]])):
+        results = []
+        for device in ("cpu", "xla"):
+            try:
+                out = torch.zeros(0, dtype=dtype, device=device)
+                results.append(getattr(torch, name)(x.to(device), 0, out=out).tolist())
+            except NotImplementedError as e:
+                results.append(str(e))
+        assert results[0] == results[1]
+
+
+def test_the_type_of_out_is_named_as_torch_names_it() -> None:
+    for device in ("cpu", "xla"):
+        with pytest.raises(RuntimeError, match="expected scalar_type Float but found Double"):
+            torch.logcumsumexp(torch.ones(3, device=device), 0, out=torch.ones(3, dtype=torch.float64, device=device))

@@ -264,6 +264,21 @@ def _strided_nested(*args: Any, **kwargs: Any) -> Any:
     raise NotImplementedError("nested tensors of layout torch.strided are not supported on xla; use torch.jagged")
 
 
+# A list of the CPU's tensors becomes a nested tensor of xla behind the dispatcher. Torch asks it for these where no
+# exception may pass: they are tensors of the CPU whatever the device is.
+_NESTED_METADATA = ("_nested_tensor_size", "_nested_tensor_strides", "_nested_tensor_storage_offsets")
+
+
+def nested_metadata() -> dict[str, Kernel]:
+    """Return the kernels that read how a nested tensor lies in its buffer."""
+    key = torch._C.DispatchKeySet(torch._C.DispatchKey.NestedTensorCPU)
+
+    def read(op: Any) -> Kernel:
+        return lambda self: op.redispatch(key, self)
+
+    return {name: read(getattr(_aten, name).default) for name in _NESTED_METADATA}
+
+
 # ---- what torch's CPU kernels do right for any device: they touch metadata only ----
 
 _METADATA = (

@@ -219,6 +219,7 @@ def register(rows: Sequence[Row]) -> None:
     every.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
     for dispatch_key, entries in (
         ("PrivateUse1", kernels | DIFFERENTIABLE),
+        ("NestedTensorPrivateUse1", memory.nested_metadata()),
         ("AutogradPrivateUse1", DIFFERENTIABLE),
         ("AutocastPrivateUse1", autocast.kernels()),
     ):
