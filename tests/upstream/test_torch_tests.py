@@ -3,11 +3,13 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-FILE = Path(__file__).parents[1] / "programs" / "upstream" / "tiny.py"
+PROGRAMS = Path(__file__).parents[1] / "programs" / "upstream"
+FILE = PROGRAMS / "tiny.py"
 
 
 @pytest.mark.slow
@@ -32,3 +34,40 @@ def test_outcomes(tmp_path: Path) -> None:
         "g_skips_xla": ("skipped", ""),
         "h_is_run_too_xla": ("passed", ""),
     }
+
+
+@pytest.mark.slow
+def test_what_does_not_end_in_time_is_not_counted(tmp_path: Path) -> None:
+    (tmp_path / "test").mkdir()
+    (tmp_path / "test" / "test_tiny.py").write_text(FILE.read_text())
+    record = tmp_path / "record.json"
+    program = Path(__file__).with_name("torch_tests.py")
+    command = [sys.executable, str(program), str(tmp_path), "--files", "test_tiny", "--match", "d_hangs"]
+    subprocess.run([*command, "--seconds", "10", "--record", str(record)], timeout=600, check=True)
+    assert json.loads(record.read_text())["test_tiny"]["outcomes"] == {}
+
+
+def _runs(process: int) -> bool:
+    try:
+        return (Path("/proc") / str(process) / "stat").read_text().rpartition(") ")[2][0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.slow
+def test_a_worker_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    journal.touch()
+    worker = Path(__file__).with_name("torch_worker.py")
+    command = [sys.executable, str(PROGRAMS / "starts_a_worker.py"), str(worker), str(FILE), str(journal)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        process = int(parent.stdout.readline())
+        end = time.monotonic() + 300
+        while "d_hangs" not in journal.read_text() and time.monotonic() < end:
+            time.sleep(0.1)
+        assert _runs(process)
+        parent.kill()
+    while _runs(process) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not _runs(process)

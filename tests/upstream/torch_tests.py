@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import re
@@ -98,8 +99,13 @@ def find(checkouts: list[Path], name: str) -> Path | None:
     return None
 
 
-def work(file: Path, checkouts: list[Path], tests: list[str], limit: float) -> tuple[list[dict], str]:
-    """Run one process on tests, or list all if there are none; return its journal, and its last words if it failed."""
+def work(
+    file: Path, checkouts: list[Path], tests: list[str], limit: float, end: float = math.inf
+) -> tuple[list[dict], str]:
+    """Run one process on tests, or list all if there are none; return its journal, and its last words if it failed.
+
+    The process is ended at the time ``end``, whatever it does.
+    """
     path = [str(file.parent), *(str(c / "test") for c in checkouts), os.environ.get("PYTHONPATH", "")]
     env = {"PJRT_DEVICE": "CPU", **os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONUNBUFFERED": "1"}
     env["PYTORCH_PRINT_REPRO_ON_FAILURE"] = "0"
@@ -108,7 +114,15 @@ def work(file: Path, checkouts: list[Path], tests: list[str], limit: float) -> t
         journal.touch()
         with said.open("w") as output:
             process = subprocess.Popen(
-                [sys.executable, "-W", "ignore", str(HERE / "torch_worker.py"), str(file), str(journal)],
+                [
+                    sys.executable,
+                    "-W",
+                    "ignore",
+                    str(HERE / "torch_worker.py"),
+                    str(file),
+                    str(journal),
+                    str(os.getpid()),
+                ],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
@@ -126,19 +140,20 @@ def work(file: Path, checkouts: list[Path], tests: list[str], limit: float) -> t
                     size, since = now, time.monotonic()
                 elif time.monotonic() - since > limit:
                     words = f"no end in {limit:.0f} s"
+                if words or time.monotonic() > end:
                     os.killpg(process.pid, signal.SIGKILL)
                     process.wait()
-        if process.returncode and not words:
+        if process.returncode and not words and time.monotonic() < end:
             words = f"ends with status {process.returncode}: {said.read_text(errors='replace')[-3000:]}"
         return [json.loads(line) for line in journal.read_text().splitlines() if line.endswith("}")], words
 
 
-def run(file: Path, checkouts: list[Path], tests: list[str], limit: float) -> dict[str, Outcome]:
-    """Run tests of a file, going on in another process behind each one that crashes or hangs."""
+def run(file: Path, checkouts: list[Path], tests: list[str], limit: float, end: float = math.inf) -> dict[str, Outcome]:
+    """Run tests of a file until ``end``, going on in another process behind each one that crashes or hangs."""
     outcomes: dict[str, Outcome] = {}
     left = list(tests)
-    while left:
-        entries, words = work(file, checkouts, left, limit)
+    while left and time.monotonic() < end:
+        entries, words = work(file, checkouts, left, limit, end)
         started = ""
         for entry in entries:
             if "start" in entry:
@@ -147,6 +162,8 @@ def run(file: Path, checkouts: list[Path], tests: list[str], limit: float) -> di
                 outcomes[entry["end"]] = Outcome(entry["outcome"], entry["why"], entry["seconds"])
                 started = ""
         done = any("done" in entry for entry in entries)
+        if not words and not done:  # the time is over
+            break
         if started:
             outcomes[started] = Outcome("hung" if words.startswith("no end") else "crashed", words)
         elif not done:  # the process failed between tests
@@ -178,9 +195,10 @@ def report(name: str, checkouts: list[Path], options: argparse.Namespace) -> Rep
     if options.match:
         tests = [test for test in tests if options.match in test]
     if options.sample and options.sample < len(tests):
-        tests = sorted(random.Random(f"{options.seed}/{name}").sample(tests, options.sample))
-    result.outcomes |= run(file, checkouts, tests, options.limit)
-    if failed := {on_cpu(test): test for test in tests if result.outcomes[test].bad}:
+        tests = random.Random(f"{options.seed}/{name}").sample(tests, options.sample)
+    outcomes = run(file, checkouts, tests, options.limit, time.monotonic() + (options.seconds or math.inf))
+    result.outcomes |= outcomes
+    if failed := {on_cpu(test): test for test, outcome in outcomes.items() if outcome.bad}:
         for test, outcome in run(file, checkouts, list(failed), options.limit).items():
             if test in failed:
                 result.outcomes[failed[test]].cpu = "failed" if outcome.bad else outcome.kind
@@ -276,6 +294,7 @@ def main() -> int:
     parser.add_argument("--match", default="", help="run only the tests whose name has this in it")
     parser.add_argument("--sample", type=int, default=0, help="at most so many tests of a file; 0: all")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=0, help="of a file, run what ends in so many; 0: all")
     parser.add_argument("--limit", type=float, default=300, help="seconds after which a test counts as hung")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--record", type=Path, help="keep every outcome in this file; the page is of all that it has")

@@ -1,30 +1,38 @@
 """Runs tests of one of torch's own files on the device ``xla``, and writes down what happens as it happens.
 
-    python torch_worker.py FILE JOURNAL < TESTS
+    python torch_worker.py FILE JOURNAL PARENT < TESTS
 
 Without tests on standard input it lists those of the file in the journal. Otherwise the journal has a line before and
-after each test, so that whoever reads it knows which test a crash or a hang belongs to. ``torch_tests.py`` starts it.
+after each test, so that whoever reads it knows which test a crash or a hang belongs to. ``torch_tests.py`` starts it,
+and its process is PARENT: the worker ends with it.
 """
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import json
+import os
+import signal
 import sys
 import time
 import traceback
 import unittest
 from collections.abc import Callable
+from importlib.machinery import SourceFileLoader
 from itertools import groupby
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
+from torch import _prims_common as prims
 from torch.testing._internal import common_utils
 
 # Read by common_device_type when it is imported: what torch's own devices must do, this one must do too.
 common_utils.NATIVE_DEVICES = (*common_utils.NATIVE_DEVICES, "xla")
 from torch.testing._internal import common_device_type as devices  # noqa: E402
+from torch.testing._internal import common_methods_invocations as methods  # noqa: E402
+from torch.testing._internal.opinfo.refs import ElementwiseBinaryPythonRefInfo  # noqa: E402
 
 import torch_go_xla  # noqa: F401, E402
 
@@ -60,14 +68,42 @@ def _with_xla(instantiate: Callable[..., None]) -> Callable[..., None]:
     return both
 
 
+# What an older torch had, and its tests import.
+_OLD: dict[ModuleType, dict[str, Any]] = {
+    common_utils: {"skipIfMps": _same},
+    methods: {
+        "binary_ufuncs_and_refs": methods.binary_ufuncs
+        + [op for op in methods.python_ref_db if isinstance(op, ElementwiseBinaryPythonRefInfo)],
+        "foreach_lerp_op_db": [],
+        "xfail": devices.xfail,
+        "skip": devices.skip,
+        "skipOps": devices.skipOps,
+    },
+    prims: {"_torch_dtype_to_nvfuser_dtype_map": {}},
+}
+
+
+class _Older(SourceFileLoader):
+    """Reads a file of an older torch, in which ``super`` of an instantiated class is the class itself."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Compile what the file says, with the class that says it."""
+        said = self.get_data(self.path).replace(b"super(self.__class__, self)", b"super()")
+        return self.source_to_code(said, self.path)
+
+
 def load(file: Path) -> ModuleType:
     """Import a file of tests with the device ``xla`` among torch's."""
+    for module, names_of_old in _OLD.items():
+        for name, value in names_of_old.items():
+            if not hasattr(module, name):
+                setattr(module, name, value)
     devices.device_type_test_bases[:] = [devices.CPUTestBase, XLATestBase]
     # torch_xla's failures, which torch keeps in its tests, are not ours.
     devices.skipXLA = devices.expectedFailureXLA = _same
     devices.skipXLAIf = lambda *_a: _same
     devices.instantiate_device_type_tests = _with_xla(devices.instantiate_device_type_tests)
-    spec = importlib.util.spec_from_file_location(file.stem, file)
+    spec = importlib.util.spec_from_file_location(file.stem, file, loader=_Older(file.stem, str(file)))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[file.stem] = module
@@ -140,8 +176,18 @@ def _name(test: Any) -> str:
     return f"{type(test).__name__}.{method}" if method else ""
 
 
+def die_with_parent(parent: int) -> None:
+    """Have the kernel end this process when the one that started it ends, however that happens."""
+    # prctl(PR_SET_PDEATHSIG, SIGKILL); the parent may be gone by then.
+    if ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL):
+        raise OSError(ctypes.get_errno(), "prctl")
+    if os.getppid() != parent:
+        sys.exit("the process that started this one is gone")
+
+
 def main() -> None:
     """List the tests of a file, or run those that standard input names."""
+    die_with_parent(int(sys.argv[3]))
     file, journal = Path(sys.argv[1]), Journal(Path(sys.argv[2]))
     wanted = sys.stdin.read().split()
     sys.argv = [str(file)]
