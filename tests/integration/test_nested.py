@@ -18,7 +18,7 @@ def test_a_strided_one_is_refused():
 @pytest.mark.parametrize(
     "use",
     [
-        lambda n: n + n.transpose(-1, -2).transpose(-1, -2),
+        lambda n: n - n,
         lambda n: torch.nested.to_padded_tensor(n, 0.0),
         lambda n: n[0].sum().backward(),
         lambda n: n.clone().backward(n),
@@ -29,16 +29,11 @@ def test_a_strided_one_is_refused():
 @pytest.mark.parametrize("needs_grad", [False, True])
 def test_a_strided_one_made_of_tensors_of_the_cpu(use, needs_grad):
     """Torch makes it behind the dispatcher. What is done with it raises, and does not end the process."""
-    try:
-        nested = torch.nested.nested_tensor(
-            [torch.randn(3, 4), torch.randn(5, 4)], requires_grad=needs_grad, device="xla"
-        )
-        assert [p.tolist() for p in nested._nested_tensor_size()] == [[3, 4], [5, 4]]
+    parts = [torch.randn(3, 4), torch.randn(5, 4)]
+    nested = torch.nested.nested_tensor(parts, requires_grad=needs_grad, device="xla")
+    with pytest.raises((NotImplementedError, RuntimeError), match="nested tensors"):
         use(nested)
-    except (NotImplementedError, RuntimeError) as e:
-        assert "nested tensors" in str(e)  # noqa: PT017
-    else:
-        pytest.fail("the use of it is not refused")
+    assert nested._nested_tensor_size().tolist() == [[3, 4], [5, 4]]
 
 
 def test_a_jagged_one_has_gradients():
