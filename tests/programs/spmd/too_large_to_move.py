@@ -8,10 +8,10 @@ import torch
 import torch_go_xla
 import torch_go_xla.runtime as xr
 
-x = torch.ones(1 << 27, device="xla") * 3  # 512 MiB
+x = torch.ones(1 << 28, device="xla") * 3  # 1 GiB
 torch_go_xla.sync(wait=True)
 used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (used + (384 << 20), -1))  # room for threads, whose heaps take 64 MiB each
+resource.setrlimit(resource.RLIMIT_AS, (used + (768 << 20), -1))  # room for threads, whose heaps take 64 MiB each
 try:
     xr.use_spmd()
     raise SystemExit("there was no error")
