@@ -57,7 +57,7 @@ func tierOf(ops *interpretable) string {
 		times = "time"
 	}
 	if ops.kept {
-		return "" // it was compiled, or is by an earlier process
+		return "" // it is compiled, or was by an earlier process
 	}
 	worth := ops.cost.worth()
 	if worth == 0 {

@@ -33,7 +33,8 @@ type scratch struct {
 	reads     []alias.View // the tensor operands that must not overlap with what is written
 	dests     []dest
 	layouts   layouts
-	ofCall    []ir.ID // leaves of numbers that the elements of a foreach call share; see number
+	last      wire.Kind // of the last argument
+	ofCall    []ir.ID   // leaves of numbers that the elements of a foreach call share; see number
 }
 
 // dest is what becomes of a result.
@@ -93,6 +94,7 @@ func (rec *recorder) trace(w, out []int64) (wire.Status, error) {
 		sc.ofCall = sc.ofCall[:0]
 	}
 	for i := range args {
+		sc.last = r.Kind()
 		if err := rec.argument(&r, t, row, i); err != nil {
 			return wire.Failed, err
 		}
@@ -368,9 +370,8 @@ func (rec *recorder) dests(r *wire.Record, n int) error {
 
 // typeByOut gives an op TypedByOut the type of its out= argument.
 func (sc *scratch) typeByOut(row *ops.Row) {
-	last := len(sc.words) - 1
-	if row.TypedByOut && sc.dests[0].out && sc.words[last] == wire.Tag(wire.KNull, 0) {
-		sc.words = append(sc.words[:last], wire.Tag(wire.KType, 0), int64(sc.dests[0].view.Type.TorchCode()))
+	if row.TypedByOut && sc.last == wire.KNull && len(sc.dests) > 0 && sc.dests[0].out {
+		sc.words = append(sc.words[:len(sc.words)-1], wire.Tag(wire.KType, 0), int64(sc.dests[0].view.Type.TorchCode()))
 	}
 }
 

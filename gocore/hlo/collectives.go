@@ -188,8 +188,13 @@ func (c *Collective) result(m []byte) {
 }
 
 // primitive is the element types by their number in xla_data.proto's PrimitiveType.
-var primitive = map[uint64]dtype.DType{1: dtype.Bool, 2: dtype.I8, 3: dtype.I16, 4: dtype.I32, 5: dtype.I64, 6: dtype.U8, 7: dtype.U16,
-	8: dtype.U32, 9: dtype.U64, 10: dtype.F16, 11: dtype.F32, 12: dtype.F64, 15: dtype.C64, 16: dtype.BF16, 18: dtype.C128}
+var primitive = func() map[uint64]dtype.DType {
+	m := make(map[uint64]dtype.DType)
+	for d := dtype.Invalid + 1; d < dtype.Count; d++ {
+		m[uint64(dtype.Buffers[d.PJRT()].XLA)] = d
+	}
+	return m
+}()
 
 func group(m []byte) (ids []int64) {
 	for f := range fields(m) {

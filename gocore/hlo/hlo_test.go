@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"reflect"
 	"testing"
+
+	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 )
 
 // message writes fields: a number, text, another message, or []int64 for packed numbers.
@@ -176,5 +178,17 @@ func TestCollectivesComeInTheOrderOfTheSchedule(t *testing.T) {
 	got := Collectives(module)
 	if len(got) != 2 || got[0].Kind != "all-gather" || got[1].Kind != "all-reduce" {
 		t.Errorf("%+v", got)
+	}
+}
+
+func TestEachElementTypeHasItsNumber(t *testing.T) {
+	if len(primitive) != int(dtype.Count)-1 {
+		t.Errorf("%d numbers of %d element types: two have the same", len(primitive), dtype.Count-1)
+	}
+	// As in xla_data.proto.
+	for number, want := range map[uint64]dtype.DType{1: dtype.Bool, 11: dtype.F32, 16: dtype.BF16, 18: dtype.C128, 20: dtype.F8E4M3FN, 33: dtype.F8E8M0FNU} {
+		if primitive[number] != want {
+			t.Errorf("number %d is %s, want %s", number, primitive[number], want)
+		}
 	}
 }

@@ -83,7 +83,7 @@ type Work struct {
 	// Bytes are those of the values that it writes to memory, besides the roots: neither views nor the results of
 	// products, which a compiled program writes too.
 	Bytes int64
-	// Results are the bytes of the roots, which are copied to the device's memory.
+	// Results are the bytes of the roots.
 	Results int64
 	// Products are the multiplications in products of matrices and convolutions.
 	Products int64

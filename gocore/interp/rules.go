@@ -544,7 +544,6 @@ func batchNormBackward(w *writer) bool {
 	return perChannel(statistics) && perChannel(statistics+1) && (w.ID(2) == ir.None || perChannel(2)) && direct(w)
 }
 
-// convolutionBackward looks at the size of the gradient first, which torch's kernel takes on trust.
 // inWideTypes is a row whose kernel in some form rounds each sum of halves to halves; that form is compiled.
 func inWideTypes(rounds func(*writer) bool) rule {
 	return func(w *writer) bool {
@@ -555,6 +554,7 @@ func inWideTypes(rounds func(*writer) bool) rule {
 	}
 }
 
+// convolutionBackward looks at the size of the gradient first, which torch's kernel takes on trust.
 func convolutionBackward(w *writer) bool {
 	grad, in, kernel := w.g.Shape(w.ID(0)), w.g.Shape(w.ID(1)), w.g.Shape(w.ID(2))
 	stride, padding, dilation, more, groups := w.Ints(4), w.Ints(5), w.Ints(6), w.Ints(8), w.Int(9)

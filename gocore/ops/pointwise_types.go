@@ -14,7 +14,7 @@ const (
 	wide      types = 1<<dtype.F32 | 1<<dtype.F64
 	floats    types = halves | wide
 	complexes types = 1<<dtype.C64 | 1<<dtype.C128
-	f8s       types = 1<<dtype.F8E4M3FN | 1<<dtype.F8E5M2 | 1<<dtype.F8E4M3FNUZ | 1<<dtype.F8E5M2FNUZ
+	f8s       types = 1<<dtype.F8E4M3FN | 1<<dtype.F8E5M2 | 1<<dtype.F8E4M3FNUZ | 1<<dtype.F8E5M2FNUZ // F8E8M0FNU has no arithmetic
 )
 
 func (t types) has(d dtype.DType) bool { return t>>d&1 != 0 }

@@ -47,6 +47,7 @@ type Device struct {
 	usage usage
 
 	adopted     atomic.Int64 // bytes of the buffers whose memory is torch's
+	peak        atomic.Int64 // the most bytes in use that MemoryStats has told of
 	mostAdopted func() int64 // of them; the device's limit does not count them
 }
 
@@ -323,8 +324,12 @@ func (d *Device) MemoryStats() (pjrt.MemoryStats, error) {
 		sum.LargestAllocSize = max(sum.LargestAllocSize, st.LargestAllocSize)
 	}
 	sum.BytesInUse += d.adopted.Load()
-	sum.PeakBytesInUse = max(sum.PeakBytesInUse, sum.BytesInUse)
-	return sum, nil
+	for peak := d.peak.Load(); ; peak = d.peak.Load() { // the plugin's own forgets what was adopted meanwhile
+		sum.PeakBytesInUse = max(sum.PeakBytesInUse, sum.BytesInUse, peak)
+		if d.peak.CompareAndSwap(peak, sum.PeakBytesInUse) {
+			return sum, nil
+		}
+	}
 }
 
 // explain gives a plugin's error the kind and the sentence that a user can act on.

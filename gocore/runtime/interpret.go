@@ -198,6 +198,10 @@ func (b *Buffer) memory() (uintptr, error) {
 	return at, err
 }
 
+// leastAdopted is the size from which a result stays in torch's memory, if it is also most of what was computed: small ones
+// that live long would keep holes between them, of the size of what was freed.
+const leastAdopted = 1 << 16
+
 // aligned is what programs want of an address: that of XLA's cpu_function_runtime::Align.
 const aligned = 64
 
@@ -210,7 +214,7 @@ func (d *Device) place(l *Launch, results Interpreted, into []unsafe.Pointer, fr
 			continue
 		}
 		at := results.Data(i)
-		if !l.overlaps(into, at, o.bytes) && d.adopt(o, results, i) {
+		if o.bytes >= leastAdopted && 2*o.bytes >= l.Interpret.Peak() && !l.overlaps(into, at, o.bytes) && d.adopt(o, results, i) {
 			into[i] = at
 		} else if err := o.send(0, at, o.Shape.Dims); err != nil {
 			return false

@@ -574,7 +574,14 @@ static bool copy_into(struct machine *m, torch_tensor t, const struct layout *l,
   return ok;
 }
 
-/* Root i: in the memory that the caller wants it in, or dense and not in a parameter's memory, which another root may take over. */
+/* Tells whether a tensor is about all of its storage, which lives as long as the tensor does. */
+static bool is_whole(torch_tensor t) {
+  int64_t own = 0, all = 0;
+  return torch.aoti_torch_get_numel(t, &own) == 0 && torch.aoti_torch_get_storage_numel(t, &all) == 0 && all / 2 <= own;
+}
+
+/* Root i: in the memory that the caller wants it in, or dense and not in a parameter's memory, which another root may take over,
+   nor a small part of what was computed. */
 static bool give(struct machine *m, int64_t i) {
   torch_tensor t = m->values[m->x->program->roots[i]], *out = &m->x->roots[i];
   void *memory = m->x->into[i];
@@ -582,7 +589,7 @@ static bool give(struct machine *m, int64_t i) {
   struct layout l;
   if (!did(m, torch.torch_get_const_data_ptr(t, &data)) || !layout_of(m, t, &l)) return false;
   if (memory != NULL) return data == memory || copy_into(m, t, &l, memory);
-  return is_dense(&l) && !is_inside(m->x, data) ? did(m, torch.aoti_torch_new_tensor_handle(t, out)) : copy(m, t, out);
+  return is_dense(&l) && !is_inside(m->x, data) && is_whole(t) ? did(m, torch.aoti_torch_new_tensor_handle(t, out)) : copy(m, t, out);
 }
 
 static bool run(struct machine *m) {

@@ -24,6 +24,8 @@ typedef void *torch_tensor; /* an owned at::Tensor */
   X(int32_t, aoti_torch_get_dim, (torch_tensor, int64_t *))                                                   \
   X(int32_t, aoti_torch_get_sizes, (torch_tensor, int64_t **))                                                \
   X(int32_t, aoti_torch_get_dtype, (torch_tensor, int32_t *))                                                 \
+  X(int32_t, aoti_torch_get_numel, (torch_tensor, int64_t *))                                                 \
+  X(int32_t, aoti_torch_get_storage_numel, (torch_tensor, int64_t *))                                         \
   X(int32_t, aoti_torch_is_defined, (torch_tensor, bool *))                                                   \
   X(int32_t, torch_get_const_data_ptr, (torch_tensor, const void **))                                         \
   X(int32_t, torch_get_mutable_data_ptr, (torch_tensor, void **))                                             \

@@ -46,13 +46,14 @@ def _xla_step_marker(device: str, devices: Sequence[str], wait: bool = True, res
     targets = [device_index(device)] if device else _devices_of(devices)
     for d in targets:
         _native.sync(d, mark=d == targets[-1])
-    if wait:
-        for d in targets:
-            _native.finish(d)
-    if path := _native.metrics_file:
-        from .debug.metrics_saver import append_report
+    try:
+        if wait:
+            _native.finish_all(targets)
+    finally:
+        if path := _native.metrics_file:
+            from .debug.metrics_saver import append_report
 
-        append_report(path)
+            append_report(path)
 
 
 def _xla_sync_multi(

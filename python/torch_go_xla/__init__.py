@@ -39,7 +39,7 @@ from ._backend.errors import (  # noqa: E402
 )
 from ._compile import compile  # noqa: E402
 from ._launch import launch  # noqa: E402
-from ._lazy import submodules  # noqa: E402
+from ._submodules import submodules  # noqa: E402
 from .custom_ops import custom_op, register_ffi_target  # noqa: E402
 
 if torch.distributed.is_available():

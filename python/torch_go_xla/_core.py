@@ -16,7 +16,7 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -195,14 +195,27 @@ class NativeCore(Control, Ends):
         self.wait(device)
         self.failure(device)
 
+    def finish_all(self, devices: Iterable[int]) -> None:
+        """Wait for several devices as `finish` does, for each of them, and raise the first error."""
+        first: Exception | None = None
+        for d in devices:
+            try:
+                self.finish(d)
+            except Exception as e:
+                first = first or e
+        if first is not None:
+            raise first
+
     def sync(self, device: int, mark: bool = False) -> None:
         """Compute what is recorded for a device; returns when it is on its way."""
         self.open()
         self.flush(device, mark)
-        if self._sync_waits:
-            self.finish(device)
-        self.throttle(device, _AHEAD)
-        self._take_back()
+        try:
+            if self._sync_waits:
+                self.finish(device)
+        finally:
+            self.throttle(device, _AHEAD)
+            self._take_back()
 
     def sync_all(self, device: int, wait: bool) -> None:
         """Compute what is recorded for a device, -1 for all."""
@@ -212,8 +225,7 @@ class NativeCore(Control, Ends):
         for d in devices:
             self.sync(d)
         if wait:
-            for d in devices:
-                self.finish(d)
+            self.finish_all(devices)
 
     def syncs(self) -> int:
         """Return how many graphs were synced."""

@@ -246,6 +246,10 @@ def test_the_timeline_and_the_picture_say_so(tmp_path: Path) -> None:
     assert "torch: " not in _XLAC._get_xla_tensors_dot([small])
 
 
+def test_a_small_part_does_not_keep_the_whole(ok: Callable[..., str]) -> None:
+    assert int(ok("lone_ops/small_parts.py", XLA_TIER="eager")) < 200 << 20
+
+
 def test_a_thread_without_work_gives_up_its_team(ok: Callable[..., str]) -> None:
     made, gone = map(int, ok("lone_ops/an_idle_team.py").split())
     assert made >= 2  # the thread of torch's kernels, and those that compute for it

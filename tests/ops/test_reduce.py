@@ -232,6 +232,16 @@ def test_an_out_argument_says_in_which_type_it_is_computed(name: str, dtype: tor
         assert results[0] == results[1]
 
 
+@pytest.mark.parametrize("name", ["sum", "prod", "cumsum", "cumprod"])
+def test_a_type_that_is_given_counts_beside_out(name: str) -> None:
+    """The number of uint8 is 0, as that of no type."""
+    x = torch.tensor([[1.6, 1.6], [2.6, 0.5]])
+    for dtype in (torch.uint8, torch.float32):
+        out = torch.zeros(0, dtype=dtype, device="xla")
+        want = getattr(torch, name)(x, 0, dtype=dtype)
+        assert getattr(torch, name)(x.to("xla"), 0, dtype=dtype, out=out).tolist() == want.tolist()
+
+
 def test_the_type_of_out_is_named_as_torch_names_it() -> None:
     for device in ("cpu", "xla"):
         with pytest.raises(RuntimeError, match="expected scalar_type Float but found Double"):

@@ -34,7 +34,7 @@ FLOORS = (
         "_control",
         "_gpus",
         "_job",
-        "_lazy",
+        "_submodules",
         "_lifetime",
         "_version",
         "_vocabulary",

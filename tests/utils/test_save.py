@@ -15,7 +15,7 @@ import torch
 
 import torch_go_xla
 import torch_go_xla.core.xla_model as xm
-from torch_go_xla.utils import checkpoint_file, serialization, whole_file
+from torch_go_xla.utils import serialization, tensor_file, whole_file
 
 # ---- the order of the steps ----
 
@@ -181,7 +181,7 @@ class Terminal(io.StringIO):
 def test_progress_is_shown_on_a_terminal_after_two_seconds(terminal: type[io.StringIO], monkeypatch) -> None:
     now, shown = [0.0], terminal()
     monkeypatch.setattr("sys.stderr", shown)
-    progress = checkpoint_file.Progress("saving a.pt", clock=lambda: now[0])
+    progress = tensor_file.Progress("saving a.pt", clock=lambda: now[0])
     progress.begin(4 * 10**9)
     for second in range(1, 5):
         now[0] = second

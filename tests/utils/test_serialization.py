@@ -14,7 +14,7 @@ import torch
 import torch_go_xla
 import torch_go_xla.core.xla_model as xm
 import torch_go_xla.utils.serialization as xser
-from torch_go_xla.utils import checkpoint_file, whole_file
+from torch_go_xla.utils import tensor_file, whole_file
 
 
 def state() -> dict[str, object]:
@@ -235,7 +235,7 @@ def test_a_save_within_a_save_of_the_same_state(tmp_path: Path, monkeypatch) -> 
 
         monkeypatch.setattr(module, name, act)
 
-    for module, name in ((checkpoint_file, "save"), (os, "replace"), (xser, "_remove_generations"), (os, "listdir")):
+    for module, name in ((tensor_file, "save"), (os, "replace"), (xser, "_remove_generations"), (os, "listdir")):
         within(module, name)
         xser.save([torch.full((2,), 1.0, device="xla")], path)
         monkeypatch.undo()

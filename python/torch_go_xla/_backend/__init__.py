@@ -19,13 +19,13 @@ import torch
 from . import (
     core,
     device,
-    memory,
     mixed,
     optim,
     register,
     rows,
     sharing,
     storage,
+    storage_kernels,
 )
 from .core import native
 from .errors import BY_KIND
@@ -43,12 +43,12 @@ def _setup_kernels(fast: object) -> None:
         core.TORCH_LIBRARY,
         torch._C.TensorBase,
         torch._C._from_dlpack,
-        memory.resize_out,
+        storage_kernels.resize_out,
         mixed.fall_back,
         BY_KIND,
         dict(core.ENUMS),
-        memory.empty,
-        memory.empty_strided,
+        storage_kernels.empty,
+        storage_kernels.empty_strided,
         torch._C._increment_version,
         torch._C._get_deterministic_algorithms,
     )

@@ -1,4 +1,4 @@
-"""The core as this package sees it. Every call that leaves Python goes through `native()`."""
+"""What modules of the device share: `native()`, the process's core; numbers of types; `is_xla`."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class OutOfMemoryError(XlaError):
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)
-        from .usage import memory_summary
+        from .memory_usage import memory_summary
 
         with contextlib.suppress(Exception):  # the error itself must not get lost
             self.add_note(memory_summary())

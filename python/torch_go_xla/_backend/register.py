@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from .._vocabulary import LAZY_CONJ, LAZY_NEG
-from . import autocast, fallback, foreach, memory, meta, plan
+from . import autocast, fallback, foreach, meta, plan, storage_kernels
 from .core import native
 from .errors import NotLoweredError
 from .kernels import AROUND_ROWS, DIFFERENTIABLE, HIGHER_ORDER, KERNELS, Kernel
@@ -207,7 +207,7 @@ def register(rows: Sequence[Row]) -> None:
     _batch_norm(kernels)
     _conjugate(kernels)
     kernels.update({key: around(kernels[key]) for key, around in AROUND_ROWS.items()})
-    kernels.update(memory.kernels() | KERNELS)
+    kernels.update(storage_kernels.kernels() | KERNELS)
     major, minor = (int(part) for part in torch.__version__.split(".")[:2])
     native().fast.register_views(major << 56 | minor << 48)
     library: Any = torch.library.Library
@@ -215,11 +215,11 @@ def register(rows: Sequence[Row]) -> None:
     _libraries.extend((aten, every))
     every.fallback(native().fast.counted(fallback.fallback), "PrivateUse1")
     for layout, kind in _ABSENT.items():
-        every.fallback(memory.absent(kind), f"{layout}PrivateUse1")
+        every.fallback(storage_kernels.absent(kind), f"{layout}PrivateUse1")
     every.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
     for dispatch_key, entries in (
         ("PrivateUse1", kernels | DIFFERENTIABLE),
-        ("NestedTensorPrivateUse1", memory.nested_metadata()),
+        ("NestedTensorPrivateUse1", storage_kernels.nested_metadata()),
         ("AutogradPrivateUse1", DIFFERENTIABLE),
         ("AutocastPrivateUse1", autocast.kernels()),
     ):

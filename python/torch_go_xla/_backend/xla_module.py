@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from . import usage
+from . import memory_usage
 from .core import device_index, native
 
 _initialized = True  # torch.utils.checkpoint asks for it
@@ -116,15 +116,15 @@ def empty_cache() -> None:
     """Do nothing: the runtime keeps no cache of its own that could be emptied."""
 
 
-max_memory_allocated = usage.max_memory_allocated
-max_memory_reserved = usage.max_memory_reserved
-mem_get_info = usage.mem_get_info
-memory_allocated = usage.memory_allocated
-memory_reserved = usage.memory_reserved
-memory_stats = usage.memory_stats
-memory_summary = usage.memory_summary
-reset_accumulated_memory_stats = usage.reset_accumulated_memory_stats
-reset_peak_memory_stats = usage.reset_peak_memory_stats
+max_memory_allocated = memory_usage.max_memory_allocated
+max_memory_reserved = memory_usage.max_memory_reserved
+mem_get_info = memory_usage.mem_get_info
+memory_allocated = memory_usage.memory_allocated
+memory_reserved = memory_usage.memory_reserved
+memory_stats = memory_usage.memory_stats
+memory_summary = memory_usage.memory_summary
+reset_accumulated_memory_stats = memory_usage.reset_accumulated_memory_stats
+reset_peak_memory_stats = memory_usage.reset_peak_memory_stats
 
 
 # ---- random numbers ----

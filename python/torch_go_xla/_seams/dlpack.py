@@ -1,4 +1,4 @@
-"""torch's ways to and from DLPack."""
+"""Replaces torch's ways to and from DLPack by those of `_backend.dlpack`, for xla tensors."""
 
 from __future__ import annotations
 

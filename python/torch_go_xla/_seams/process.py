@@ -12,7 +12,7 @@ import torch
 from torch._C import _ImperativeEngine
 
 from .. import _dynamo
-from .._backend import usage, xla_module
+from .._backend import memory_usage, xla_module
 from .._backend.core import native, scalar_type
 
 Function = Callable[..., Any]
@@ -89,10 +89,10 @@ def dynamo_backend() -> str:
 def accelerator_memory(*originals: Function) -> tuple[Function, ...]:
     """Return the memory functions of `torch.accelerator`, which ask torch where its accelerator is another device."""
     ours: tuple[Function, ...] = (
-        usage.memory_stats,
-        usage.reset_accumulated_memory_stats,
-        usage.reset_peak_memory_stats,
-        usage.mem_get_info,
+        memory_usage.memory_stats,
+        memory_usage.reset_accumulated_memory_stats,
+        memory_usage.reset_peak_memory_stats,
+        memory_usage.mem_get_info,
         xla_module.empty_cache,
     )
     return tuple(_of_accelerator(*pair) for pair in zip(originals, ours * (len(originals) // len(ours)), strict=True))

@@ -158,7 +158,7 @@ TABLE: tuple[Seam, ...] = (
         (Target("torch.Generator"),),
         reason="torch.Generator(device) asks the device's C++ hooks; its tp_new is replaced",
         loss='torch.Generator("xla") raises',
-        replace="native:generators",
+        replace="in_c:generators",
         by_hand=True,
     ),
     # ---- modules ----
@@ -241,7 +241,7 @@ TABLE: tuple[Seam, ...] = (
         reason="torch's argument parser and dispatcher take more time than recording an op; see "
         "gocore/pyfast/shortcut.c, which stands in front of the C functions of common methods and functions",
         loss="time only",
-        replace="native:shortcuts",
+        replace="in_c:shortcuts",
         by_hand=True,
     ),
     Seam(
@@ -251,7 +251,7 @@ TABLE: tuple[Seam, ...] = (
         "op that needs a gradient; five slots of its vtable are replaced (gocore/pyfast/guard.c)",
         loss="time only: an op that needs a gradient takes 4.6 us instead of 3.7, three and their backward pass 76 "
         "instead of 67",
-        replace="native:device_guard",
+        replace="in_c:device_guard",
         by_hand=True,
         since=(2, 15),
         until=(2, 15),  # the layout of the vtable

@@ -1,6 +1,6 @@
 """Core functions, as torch_xla's ``torch_xla.core``."""
 
-from .._lazy import submodules
+from .._submodules import submodules
 
 __all__: list[str] = []
 

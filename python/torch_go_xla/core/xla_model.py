@@ -15,7 +15,7 @@ from .. import _XLAC, _absent, _step, runtime
 from .. import device as _device
 from .._backend.core import device_index, is_xla
 from .._core import core as _native
-from ..utils import checkpoint_file
+from ..utils import tensor_file
 from ..utils import utils as xu
 from ._collectives import (  # noqa: F401 (torch_xla has them here)
     REDUCE_AND,
@@ -660,10 +660,10 @@ def save(
     """
     should_write = is_master_ordinal(local=not global_master) if master_only else True
     if should_write:
-        checkpoint_file.save(data, file_or_path)
+        tensor_file.save(data, file_or_path)
     elif runtime.is_spmd():  # to read a value takes all processes, which have its parts
         with open(os.devnull, "wb") as nowhere:
-            checkpoint_file.save(data, nowhere)
+            tensor_file.save(data, nowhere)
     else:
         mark_step(wait=True)  # what is recorded may need all processes
 

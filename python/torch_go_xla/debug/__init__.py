@@ -1,6 +1,6 @@
 """Looking at what happens: metrics, graphs, recompilations, collectives, placements."""
 
-from .._lazy import submodules
+from .._submodules import submodules
 from .communication import Collective, collectives
 from .placement import Placed, Placements, placements
 

@@ -1,7 +1,8 @@
 """A mode in which each op has run when its line returns: for debuggers, and to find the line of a failure.
 
 Nothing else changes: it is the device that computes, by programs of one op each. That is slow. Functions under
-`torch_go_xla.compile` are recorded whole, as without it.
+`torch_go_xla.compile` are recorded whole, as without it. ``XLA_TIER=eager`` is something else: see
+`torch_go_xla.tiers`.
 """
 
 from __future__ import annotations

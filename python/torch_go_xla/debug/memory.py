@@ -5,6 +5,6 @@ In a notebook, ``memory.of()`` as the last line of a cell shows a table. An `Out
 
 from __future__ import annotations
 
-from .._backend.usage import Array, Memory, of
+from .._backend.memory_usage import Array, Memory, of
 
 __all__ = ["Array", "Memory", "of"]

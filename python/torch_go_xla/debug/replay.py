@@ -1,4 +1,4 @@
-"""Runs recorded graphs again, from their text.
+"""Runs saved graphs again, from their text. It is not what `torch_go_xla.compile` replays.
 
 The text is what `_XLAC._get_xla_tensors_text` returns and what ``XLA_SAVE_TENSORS_FILE`` appends to a file, one graph
 for each sync. In a shell, with random inputs and the same ones each time::

@@ -2,6 +2,9 @@
 
     python -m torch_go_xla.debug.seams
 
+That is a new process. In yours, print ``torch_go_xla.debug.seams.report()``: seams of meshes are applied with the first
+mesh.
+
 A seam is an object of torch that the package replaces where torch has no API for a device. The environment variable
 TORCH_GO_XLA_SEAMS leaves out those that are not essential: ``TORCH_GO_XLA_SEAMS=-shortcuts,-accelerator``.
 """

@@ -1,6 +1,6 @@
 """Programs over many devices."""
 
-from .._lazy import submodules
+from .._submodules import submodules
 
 __all__: list[str] = []
 

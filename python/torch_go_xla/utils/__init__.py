@@ -1,6 +1,6 @@
 """Saving and other utilities, as torch_xla's ``torch_xla.utils``."""
 
-from .._lazy import submodules
+from .._submodules import submodules
 
 __all__: list[str] = []
 

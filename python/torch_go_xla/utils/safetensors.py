@@ -18,7 +18,7 @@ import torch
 
 from .._backend.core import is_xla
 from .._backend.snapshot import snapshot, unwrapped
-from .checkpoint_file import Progress
+from .tensor_file import Progress
 from .whole_file import replacing
 
 __all__ = ["save_file"]

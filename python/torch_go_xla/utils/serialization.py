@@ -22,7 +22,7 @@ from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
 from .._backend.core import is_xla
 from .._backend.snapshot import snapshot, unwrapped
-from . import checkpoint_file, whole_file
+from . import tensor_file, whole_file
 
 __all__ = ["TensorReference", "load", "save"]
 
@@ -80,7 +80,7 @@ def save(data: Any, path: str | os.PathLike[str], master_only: bool = True, glob
     root = f"{path}.tensors"
     with _new_generation(root, path) as generation:
         index = _write(data, os.path.join(root, generation), path)
-        checkpoint_file.save({"generation": generation, "data": index}, path)
+        tensor_file.save({"generation": generation, "data": index}, path)
         _remove_generations(root, path)
 
 
@@ -138,7 +138,7 @@ def _write(data: Any, folder: str, path: str) -> Any:
     for t in tensors.values():
         first.setdefault(t.untyped_storage().data_ptr(), t)
     numbers = {handle: tid for tid, handle in enumerate(first)}
-    progress = checkpoint_file.Progress(f"saving {os.path.basename(path)}")
+    progress = tensor_file.Progress(f"saving {os.path.basename(path)}")
     like = whole_file.attributes(path)
     progress.begin(sum(t.untyped_storage().nbytes() for t in first.values()))
     with contextlib.closing(progress), snapshot([t.untyped_storage() for t in first.values()], in_place=True) as fetch:
@@ -147,7 +147,7 @@ def _write(data: Any, folder: str, path: str) -> Any:
             storage = t.untyped_storage()
             dtype = t.dtype if storage.nbytes() % t.itemsize == 0 else torch.uint8
             with whole_file.new(file, progress.wrote, like) as sink:
-                checkpoint_file.write(torch.empty(0, dtype=dtype).set_(fetch(storage)), sink)
+                tensor_file.write(torch.empty(0, dtype=dtype).set_(fetch(storage)), sink)
     for name in (*files, folder, os.path.dirname(folder), os.path.dirname(path)):
         whole_file.flush(name)
     for i, t in tensors.items():

@@ -9,5 +9,5 @@ import torch
 import torch_go_xla
 import torch_go_xla.utils.serialization as xser
 
-xser.checkpoint_file.save = lambda data, path: os.kill(os.getpid(), signal.SIGKILL)
+xser.tensor_file.save = lambda data, path: os.kill(os.getpid(), signal.SIGKILL)
 xser.save([torch.zeros(2, device="xla")], sys.argv[1])

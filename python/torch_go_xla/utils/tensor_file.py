@@ -35,7 +35,7 @@ class Progress:
         total: the bytes that are to be written, once known.
 
     Example:
-        >>> from torch_go_xla.utils.checkpoint_file import Progress
+        >>> from torch_go_xla.utils.tensor_file import Progress
         >>> progress = Progress("saving model.pt")
         >>> progress.begin(8_000_000)
         >>> progress.wrote(2_000_000)  # shown if standard error is a terminal
@@ -111,7 +111,7 @@ def write(data: Any, file: Sink | IO[bytes]) -> None:
 
     Example:
         >>> import io, torch
-        >>> from torch_go_xla.utils.checkpoint_file import write
+        >>> from torch_go_xla.utils.tensor_file import write
         >>> file = io.BytesIO()
         >>> write(torch.ones(2), file)
         >>> torch.load(io.BytesIO(file.getvalue()))
@@ -141,9 +141,9 @@ def save(data: Any, file_or_path: str | os.PathLike[str] | IO[bytes]) -> None:
 
     Example:
         >>> import os, tempfile, torch, torch_go_xla
-        >>> from torch_go_xla.utils import checkpoint_file
+        >>> from torch_go_xla.utils import tensor_file
         >>> path = os.path.join(tempfile.mkdtemp(), "x.pt")
-        >>> checkpoint_file.save(torch.ones(2, device="xla"), path)
+        >>> tensor_file.save(torch.ones(2, device="xla"), path)
         >>> torch.load(path)
         tensor([1., 1.])
     """
