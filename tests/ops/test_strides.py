@@ -48,6 +48,8 @@ OPS = """
     nn.functional.adaptive_avg_pool2d nn.functional.batch_norm nn.functional.group_norm nn.functional.pad
     nn.functional.interpolate nn.functional.pixel_shuffle
     cat stack sum softmax matmul cumsum empty_like zeros_like masked_fill flip roll tril index_select
+""".split()
+FACTORIZATIONS = """
     linalg.cholesky linalg.cholesky_ex cholesky_inverse cholesky_solve linalg.inv linalg.qr linalg.svd linalg.eigh
     linalg.lu linalg.lu_factor linalg.lu_solve linalg.solve linalg.solve_triangular linalg.householder_product
     linalg.det linalg.slogdet ormqr triangular_solve geqrf
@@ -69,7 +71,7 @@ def _arranged(op: Callable[..., Any], order: Callable[[torch.Tensor], torch.Tens
     return of
 
 
-@pytest.mark.parametrize("name", OPS)
+@pytest.mark.parametrize("name", OPS + FACTORIZATIONS)
 def test_operands_in_any_order(name: str) -> None:
     batch = Batch()
     for op in opinfos(name):
@@ -86,6 +88,8 @@ def test_operands_in_any_order(name: str) -> None:
                 batch.add(f"{name}, sample {i}, {label}", arranged, s.input, *s.args, **s.kwargs)
     found = [(label, strides(got), strides(want)) for label, got, want in batch.pending]
     assert [x for x in found if x[1] != x[2]] == []
+    if name in FACTORIZATIONS:
+        return  # test_linalg.py compares their values, up to what is not determined
     if not name.endswith(("dropout", "empty_like")):  # their values are random, or nothing
         batch.check()
 
