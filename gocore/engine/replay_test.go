@@ -84,6 +84,9 @@ func TestReplay(t *testing.T) {
 	if got := value(x.handle); got != [2]float32{3, 6} {
 		t.Error("the recorded call gives", got)
 	}
+	if _, err := e.Wait(0, submitted(t, e), time.Minute); err != nil {
+		t.Fatal(err)
+	}
 	programs := e.CachedPrograms()
 	outs := make([]int64, 1)
 	if o, err := e.Replay(c.ID, []int64{int64(x.handle)}, outs); o != wire.Synced || err != nil {

@@ -105,16 +105,12 @@ func (sp *steps) Wait(dev int, programs int64, timeout time.Duration) (done bool
 		return false, err
 	}
 	span := profile.Begin()
-	done, err = d.Wait(programs, timeout)
+	done = d.Wait(programs, timeout)
 	span.Waited()
-	switch {
-	case err != nil:
-	case done:
-		err = sp.indexErrors()
-	default:
-		err = sp.client.Job.Stuck()
+	if done {
+		return true, sp.indexErrors()
 	}
-	return done, err
+	return false, sp.client.Job.Stuck()
 }
 
 // Failure is the error of a program of a device that failed, which no reader of a result has been given; nil if there is

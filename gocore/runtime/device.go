@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -30,12 +29,12 @@ type Device struct {
 	job    *Job           // the processes whose devices run the same programs, or replicas of them; nil: this one alone
 	peers  []int          // without SPMD: the plugin's numbers of the devices of this index, by process
 
-	mu      sync.Mutex // guards queue, working, failure and submitted
+	mu      sync.Mutex // guards queue, working and submitted
 	idle    *sync.Cond // on mu: the queue has become shorter
 	queue   []*Launch
 	working bool
 
-	failure   error        // of a launch, which no one has been told of; guarded by mu
+	failures  failures
 	submitted int64        // launches ever queued; guarded by mu
 	started   atomic.Int64 // launches that have left the queue; written under mu
 
@@ -170,15 +169,15 @@ func (d *Device) Submitted() int64 {
 }
 
 // Wait waits until the first launches of the device, as many as Submitted said, have finished, or until the
-// timeout (0: none); done is false if it expired. Launches that come later are not waited for: threads that
-// always have another one would keep the caller here.
-func (d *Device) Wait(launches int64, timeout time.Duration) (done bool, err error) {
+// timeout (0: none); it is false if that expired. Launches that come later are not waited for: threads that
+// always have another one would keep the caller here. TakeFailure tells what has failed.
+func (d *Device) Wait(launches int64, timeout time.Duration) bool {
 	until := time.Time{}
 	if timeout > 0 {
 		until = time.Now().Add(timeout)
 	}
 	if !d.waitUntil(func() bool { return d.started.Load() >= launches }, timeout) {
-		return false, nil
+		return false
 	}
 	d.run.Lock()
 	defer d.run.Unlock()
@@ -186,40 +185,22 @@ func (d *Device) Wait(launches int64, timeout time.Duration) (done bool, err err
 		if d.numbers[d.next] > launches {
 			break
 		}
-		done, failure := d.retireBefore(until, d.next)
-		err = errors.Join(err, failure)
-		if !done {
-			return false, err
+		if !d.retireBefore(until, d.next) {
+			return false
 		}
 		d.next = (d.next + 1) % inFlight
 	}
-	return true, err
+	return true
 }
 
-// TakeFailure is the error of the first launch whose results failed since the last call, nil if none did: the error that
-// reading them gives. A result that failed because of its arguments does not count.
-func (d *Device) TakeFailure() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	err := d.failure
-	d.failure = nil
-	return err
-}
+// TakeFailure is the error of the launches that have failed since the last call, nil if none has: what reading their
+// results gives. It leaves out those whose argument had failed, and those that Told named.
+func (d *Device) TakeFailure() error { return d.failures.take() }
 
-// noteFailure keeps for TakeFailure what has failed in a launch.
-func (d *Device) noteFailure(l *Launch) {
-	for _, a := range l.Args {
-		if a.Err() != nil {
-			return
-		}
-	}
-	for _, o := range l.Outs {
-		if err := o.Err(); err != nil {
-			d.mu.Lock()
-			d.failure = cmp.Or(d.failure, err)
-			d.mu.Unlock()
-			return
-		}
+// Told says that a caller gets an error that reading a result gave; TakeFailure does not return it again.
+func (d *Device) Told(err error) {
+	if err != nil {
+		d.failures.told(err)
 	}
 }
 
@@ -251,10 +232,17 @@ func (d *Device) waitUntil(holds func() bool, timeout time.Duration) bool {
 }
 
 // retire waits for the oldest execution in flight. The caller holds run.
-func (d *Device) retire() error {
+func (d *Device) retire() {
 	oldest := d.next
 	d.next = (d.next + 1) % inFlight
-	return d.retireAt(oldest)
+	d.noteExecution(d.retireAt(oldest))
+}
+
+// noteExecution keeps for TakeFailure that an execution has failed on the device.
+func (d *Device) noteExecution(err error) {
+	if err != nil {
+		d.failures.note(nil, err, err)
+	}
 }
 
 func (d *Device) retireAt(place int) error {
@@ -272,18 +260,21 @@ func (d *Device) retireAt(place int) error {
 	return first
 }
 
-// retireBefore waits as retireAt does, but no longer than until a time (zero: for ever); done is false if that has come, and
+// retireBefore waits as retire does, but no longer than until a time (zero: for ever); it is false if that has come, and
 // the rest of the execution is still to be retired.
-func (d *Device) retireBefore(until time.Time, place int) (done bool, first error) {
+func (d *Device) retireBefore(until time.Time, place int) bool {
 	events := d.ring[place]
+	var first error
+	defer func() { d.noteExecution(first) }()
 	for i, ev := range events {
 		if ev == 0 {
 			continue
 		}
 		err := error(nil)
 		if !until.IsZero() {
+			done := false
 			if done, err = d.client.AwaitFor(ev, time.Until(until)); !done && err == nil {
-				return false, first
+				return false
 			}
 		}
 		events[i] = 0
@@ -296,7 +287,7 @@ func (d *Device) retireBefore(until time.Time, place int) (done bool, first erro
 			first = d.explain(err, "running a program on %s", d)
 		}
 	}
-	return true, first
+	return true
 }
 
 // MemoryLimit is how many bytes the device's allocators may use; 0 if the plugin does not tell.

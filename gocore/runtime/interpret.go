@@ -147,7 +147,7 @@ func (d *Device) finishInterpreted(l *Launch, args, into []unsafe.Pointer, resul
 	d.run.Lock()
 	defer d.run.Unlock()
 	for range inFlight { // programs may still read what is taken over
-		_ = d.retire() // a failure belongs to the buffers of that one
+		d.retire()
 	}
 	from := l.takenOver()
 	if !d.place(l, results, into, from) {

@@ -345,8 +345,8 @@ func (d *Device) execute(l *Launch) {
 					o.fail(internal)
 				}
 			}
+			d.failures.note(nil, internal, internal)
 		}
-		d.noteFailure(l)
 	}
 	l.wait.Done()
 	for _, a := range l.Args {
@@ -416,7 +416,7 @@ func (d *Device) start(l *Launch, x *Executable) error {
 		}
 	}
 	waiting := profile.Begin()
-	_ = d.retire() // bounds the executions in flight; a failure belongs to the buffers of that one
+	d.retire() // bounds the executions in flight
 	waiting.Waited()
 	if x.joint {
 		if err := d.job.enter(x); err != nil {

@@ -53,12 +53,18 @@ type recovery struct {
 	bisection Bisection
 	room      int // operations that may still be compiled: a large program is not compiled for each of its results
 	failed    bool
+	noted     *failed // for a caller who waits; nil if nothing failed but for its arguments
 }
 
 func (s *recovery) fail(results []int, err error) {
 	s.failed = true
+	inherited := slices.ContainsFunc(s.l.Args, func(a *Buffer) bool { return a.Err() != nil && same(err, a.Err()) })
 	for _, r := range results {
-		s.l.Outs[r].fail(err)
+		o := s.l.Outs[r]
+		if !inherited { // before a reader can see it: that one is told
+			s.noted = s.d.failures.note(s.noted, err, o.recorded(err))
+		}
+		o.fail(err)
 	}
 }
 

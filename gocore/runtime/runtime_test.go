@@ -1,8 +1,10 @@
 package runtime
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -41,9 +43,7 @@ func open(t *testing.T, opts map[string]any) *fixture {
 	t.Cleanup(func() {
 		control.Disarm()
 		for _, d := range client.Devices {
-			if _, err := d.Wait(d.Submitted(), 0); err != nil {
-				t.Log("left over:", err)
-			}
+			d.Wait(d.Submitted(), 0)
 		}
 		if err := client.PJRT.Close(); err != nil {
 			t.Error(err)
@@ -302,6 +302,7 @@ func TestFailures(t *testing.T) {
 			z := f.run(f.double(-1), []int32{-1}, y)
 			for what, b := range map[string]*Buffer{"result": y, "result of the result": z} {
 				_, err := read(b)
+				f.Told(err)
 				if err == nil || !strings.Contains(err.Error(), "no luck") {
 					t.Errorf("%s: %v", what, err)
 				}
@@ -313,10 +314,100 @@ func TestFailures(t *testing.T) {
 			x.Retain()
 			again := f.run(f.double(-1), []int32{-1}, x)
 			f.want(again, 2, 4)
+			f.Wait(f.Submitted(), 0)
+			if err := f.TakeFailure(); err != nil {
+				t.Errorf("told again: %v", err)
+			}
 			for _, b := range []*Buffer{x, y, z, again} {
 				b.Release()
 			}
 		})
+	}
+}
+
+// What no reader was told of is kept, once for each cause, whichever others were told of and whatever ran since.
+func TestTakeFailure(t *testing.T) {
+	for name, fault := range map[string]string{
+		"at the start": "LoadedExecutable_Execute:1:INTERNAL:%s",
+		"as it ran":    "LoadedExecutable_Execute@event:1:INTERNAL:%s",
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := open(t, nil)
+			p := f.double(-1)
+			if _, err := p.Executable(); err != nil {
+				t.Fatal(err)
+			}
+			var failed []*Buffer
+			for _, cause := range []string{"first", "second", "third"} {
+				f.control.Arm(fmt.Sprintf(fault, cause))
+				b := f.run(p, []int32{-1}, f.array(1, 2))
+				f.WaitQueue(0, 0)
+				f.control.Disarm()
+				b.Retain()
+				failed = append(failed, b, f.run(p, []int32{-1}, b))
+			}
+			for range 2 * inFlight {
+				f.run(p, []int32{-1}, f.array(1, 2)).Release()
+			}
+			if _, err := read(failed[2]); err == nil || !strings.Contains(err.Error(), "second") {
+				t.Error(err)
+			} else {
+				f.Told(err)
+			}
+			f.Wait(f.Submitted(), 0)
+			err := f.TakeFailure()
+			if err == nil || strings.Count(err.Error(), "first") != 1 || strings.Count(err.Error(), "third") != 1 || strings.Contains(err.Error(), "second") {
+				t.Errorf("told of: %v", err)
+			}
+			if err := f.TakeFailure(); err != nil {
+				t.Errorf("told again: %v", err)
+			}
+			for _, b := range failed {
+				b.Release()
+			}
+		})
+	}
+}
+
+// parted is a program whose result i needs argument i alone, and that cannot be compiled in parts either.
+type parted struct{ *program }
+
+func (*parted) Bisect() Bisection { return partedBisection{} }
+
+type partedBisection struct{}
+
+func (partedBisection) Need(results []int) ([]int, int) { return results, len(results) }
+func (partedBisection) Compile([]int) (*Executable, error) {
+	return nil, errors.New("a part cannot be compiled")
+}
+
+func TestAFailedArgumentDoesNotHideAnotherFailure(t *testing.T) {
+	f := open(t, nil)
+	p := f.double(-1)
+	if _, err := p.Executable(); err != nil {
+		t.Fatal(err)
+	}
+	f.control.Arm("LoadedExecutable_Execute:1:INTERNAL:no luck")
+	bad := f.run(p, []int32{-1}, f.array(1, 2))
+	if err := bad.Await(); err == nil {
+		t.Fatal("the argument has not failed")
+	} else {
+		f.Told(err)
+	}
+	l := &Launch{Program: &parted{p}, Args: []*Buffer{bad, f.array(1, 2)}, Donors: []int32{-1, -1}, Given: make([]bool, 2)}
+	l.NewOuts(f.Device, []*shape.Shape{pair, pair}, nil)
+	outs := slices.Clone(l.Outs)
+	f.Enqueue(l)
+	f.Drain()
+	if err := outs[0].Await(); err == nil || !strings.Contains(err.Error(), "no luck") {
+		t.Errorf("the result of the failed argument: %v", err)
+	}
+	f.Wait(f.Submitted(), 0)
+	if err := f.TakeFailure(); err == nil || err.Error() != "a part cannot be compiled" {
+		t.Errorf("told of: %v", err)
+	}
+	for _, o := range outs {
+		o.Release()
 	}
 }
 
@@ -327,18 +418,18 @@ func TestWaitsDoNotReachForLaterLaunches(t *testing.T) {
 	later := f.double(0)
 	later.gate = make(chan struct{})
 	y := f.run(later, []int32{0}, f.array(1, 1))
-	if done, err := f.Wait(launches, 10*time.Second); !done || err != nil {
-		t.Errorf("waiting for the first of two launches: %v, %v", done, err)
+	if !f.Wait(launches, 10*time.Second) {
+		t.Error("waiting for the first of two launches expired")
 	}
 	if done, err := x.AwaitFor(10 * time.Second); !done || err != nil {
 		t.Errorf("waiting for the result of the first of two launches: %v, %v", done, err)
 	}
-	if done, err := f.Wait(f.Submitted(), time.Millisecond); done || err != nil {
-		t.Errorf("waiting for both launches: %v, %v", done, err)
+	if f.Wait(f.Submitted(), time.Millisecond) {
+		t.Error("waiting for both launches did not expire")
 	}
 	close(later.gate)
-	if done, err := f.Wait(f.Submitted(), 0); !done || err != nil {
-		t.Errorf("waiting for both launches: %v, %v", done, err)
+	if !f.Wait(f.Submitted(), 0) {
+		t.Error("waiting for both launches expired")
 	}
 	x.Release()
 	y.Release()
@@ -360,8 +451,8 @@ func TestLaunchesRunInOrder(t *testing.T) {
 		t.Error("the queue is said to be empty")
 	}
 	close(slow.gate)
-	if done, err := f.Wait(f.Submitted(), 0); !done || err != nil {
-		t.Errorf("waiting: %v, %v", done, err)
+	if !f.Wait(f.Submitted(), 0) {
+		t.Error("waiting expired")
 	}
 	f.want(x, 1024, 1024)
 	x.Release()
