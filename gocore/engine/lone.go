@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
+	"github.com/torch-go-xla/torch-go-xla/gocore/interp"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/lazy"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
@@ -20,7 +21,7 @@ import (
 type kernel struct {
 	nanoseconds float64 // for each element of work
 	// work is the elements of a node; nil: those of its largest operand or result.
-	work func(g *ir.Graph, id ir.ID) float64
+	work func(g *ir.Graph, id ir.ID) int64
 	from float64 // the least work of which it is faster; 0: leastWork
 	upTo float64 // the most; 0: any
 	// fuses says that XLA computes the op together with its neighbours, so that no intermediate value is written.
@@ -84,31 +85,15 @@ func measuredKernels() map[ir.Op][]kernel {
 	add(kernel{nanoseconds: 5}, "scatter_add nonzero_static max_pool2d_with_indices max_pool2d_with_indices_backward upsample_bilinear2d grid_sampler_2d")
 	add(kernel{nanoseconds: 100}, "sort sort.stable topk kthvalue mode median")
 	add(kernel{nanoseconds: 100, from: 1 << 10}, "linalg_cholesky_ex _linalg_det _linalg_solve_ex linalg_inv_ex linalg_qr _linalg_svd _linalg_eigh")
-	add(kernel{nanoseconds: 0.03, work: products, from: 1 << 15, upTo: 1 << 25, types: []dtype.DType{dtype.F32}}, "mm bmm mv")
-	add(kernel{nanoseconds: 0.06, work: products, from: 1 << 15, upTo: 1 << 28, types: []dtype.DType{dtype.F64}}, "mm bmm mv")
-	add(kernel{nanoseconds: 0.05, work: convolved, from: 1 << 20}, "convolution")
+	add(kernel{nanoseconds: 0.03, work: interp.Multiplications, from: 1 << 15, upTo: 1 << 25, types: []dtype.DType{dtype.F32}}, "mm bmm mv")
+	add(kernel{nanoseconds: 0.06, work: interp.Multiplications, from: 1 << 15, upTo: 1 << 28, types: []dtype.DType{dtype.F64}}, "mm bmm mv")
+	add(kernel{nanoseconds: 0.05, work: interp.Multiplications, from: 1 << 20}, "convolution")
 	add(kernel{nanoseconds: 40, from: 1 << 12}, "_scaled_dot_product_flash_attention_for_cpu")
 	return m
 }
 
-// products is the multiplications of a product of matrices.
-func products(g *ir.Graph, id ir.ID) float64 {
-	in := g.In(id)
-	a, b := g.Shape(in[0]), g.Shape(in[1])
-	if b.Rank() < 2 {
-		return float64(a.Numel())
-	}
-	return float64(a.Numel()) * float64(b.Dims[b.Rank()-1])
-}
-
-// convolved is the multiplications of a convolution.
-func convolved(g *ir.Graph, id ir.ID) float64 {
-	k := g.Shape(g.In(id)[1])
-	return float64(g.Shape(id).Numel()) * float64(k.Numel()) / float64(max(k.Dims[0], 1))
-}
-
 // elements are those of the largest operand or result.
-func elements(g *ir.Graph, id ir.ID) float64 {
+func elements(g *ir.Graph, id ir.ID) int64 {
 	most := int64(0)
 	for i := range int(g.At(id).Results) {
 		most = max(most, g.Shape(id+ir.ID(i)).Numel())
@@ -118,7 +103,7 @@ func elements(g *ir.Graph, id ir.ID) float64 {
 			most = max(most, g.Shape(in).Numel())
 		}
 	}
-	return float64(most)
+	return most
 }
 
 // lone tells whether a plan runs by torch's kernels in every mode, and where.
@@ -171,9 +156,9 @@ func lone(p *lazy.Plan) (yes bool, place torchcpu.Place) {
 
 func (k *kernel) workOf(g *ir.Graph, id ir.ID) float64 {
 	if k.work != nil {
-		return k.work(g, id)
+		return float64(k.work(g, id))
 	}
-	return elements(g, id)
+	return float64(elements(g, id))
 }
 
 // kernelOf is the row of the table for a node; nil if torch's kernel of it was not measured to be faster.

@@ -208,29 +208,30 @@ func (w *writer) write() (reason string) {
 // views are the instructions that copy nothing.
 var views = []opcode{opTranspose, opSlice, opDynamicSlice, opBroadcast, opReshape, opStrided, opSame, opFree}
 
-// multiplications are those of a product, on which compiled programs and torch's kernels spend the same time; 0 for another
-// node.
-func (w *writer) multiplications() int64 {
-	rowLength := func(in int) int64 { // of a matrix
-		dims := w.g.Shape(w.ID(in)).Dims
+// Multiplications are those of a product of matrices or a convolution, on which compiled programs and torch's kernels spend
+// the same time; 0 for another node.
+func Multiplications(g *ir.Graph, id ir.ID) int64 {
+	in, out := g.In(id), g.Shape(id).Numel()
+	rowLength := func(matrix int) int64 {
+		dims := g.Shape(in[matrix]).Dims
 		return dims[len(dims)-1]
 	}
 	channel := func(kernel int) int64 {
-		s := w.g.Shape(w.ID(kernel))
+		s := g.Shape(in[kernel])
 		return s.Numel() / max(s.Dims[0], 1)
 	}
 	scores := func(query int) int64 { // the multiplications of queries by keys
-		return w.g.Shape(w.ID(query)).Numel() * w.g.Shape(w.ID(query + 1)).Dims[2]
+		return g.Shape(in[query]).Numel() * g.Shape(in[query+1]).Dims[2]
 	}
-	switch ops.Of(w.g.At(w.node).Op).Name {
+	switch ops.Of(g.At(id).Op).Name {
 	case "mm", "bmm", "mv", "dot":
-		return w.out(0).Numel() * rowLength(0)
+		return out * rowLength(0)
 	case "addmm", "baddbmm", "addmv":
-		return w.out(0).Numel() * rowLength(1)
+		return out * rowLength(1)
 	case "convolution":
-		return w.out(0).Numel() * channel(1)
+		return out * channel(1)
 	case "convolution_backward":
-		return 2 * w.g.Shape(w.ID(0)).Numel() * channel(2)
+		return 2 * g.Shape(in[0]).Numel() * channel(2)
 	case "_scaled_dot_product_flash_attention_for_cpu":
 		return 2 * scores(0)
 	case "_scaled_dot_product_flash_attention_for_cpu_backward":
@@ -248,7 +249,7 @@ func (w *writer) weigh() {
 	if n.Op == ir.OpData || n.Op == ir.OpScalar {
 		return
 	}
-	view, product := slices.Contains(views, w.wrote), w.multiplications()
+	view, product := slices.Contains(views, w.wrote), Multiplications(w.g, w.node)
 	w.p.Products += product
 	if slices.Contains(scalarFunctions, ops.Of(n.Op).Name) {
 		w.p.Functions += w.out(0).Numel()
