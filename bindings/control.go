@@ -78,14 +78,6 @@ func SetDefaultDtype(scalarType int64) error {
 	return failed(engine.Default.SetDefaultFloat(int(scalarType)))
 }
 
-// Flush computes what is pending on a device; mark counts it as the end of a step.
-func Flush(device int64, mark bool) error {
-	if mark {
-		return failed(engine.Default.Mark(int(device)))
-	}
-	return failed(engine.Default.Sync(int(device)))
-}
-
 // SyncSome computes some storages, and leaves the others pending.
 func SyncSome(handles, nHandles int64) error {
 	return failed(engine.Default.SyncSome(words(handles, nHandles)))
@@ -96,7 +88,7 @@ func Throttle(device, n, ms int64) (bool, error) {
 	return result(engine.Default.Throttle(int(device), int(n), milliseconds(ms)))
 }
 
-// Submitted is the number of programs that a device was ever given.
+// Submitted returns the number of programs that a device was ever given.
 //
 //control:open
 func Submitted(device int64) (int64, error) { return result(engine.Default.Submitted(int(device))) }

@@ -21,7 +21,7 @@ func cachedStep(t testing.TB, n int) func() {
 				t.Fatal(st, err)
 			}
 		}
-		if err := e.Mark(0); err != nil {
+		if _, err := e.Step(0, true, false); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -20,19 +20,26 @@ type steps struct {
 //
 // All storages are materialized by one program, so that whoever reads after a sync reads one moment.
 func (sp *steps) Sync(dev int) error {
-	if err := sp.sync(dev); err != nil {
-		return err
-	}
-	return sp.indexErrors()
+	_, err := sp.sync(dev)
+	return err
 }
 
-// sync does the work of Sync, but for looking at the checks of indices.
-func (sp *steps) sync(dev int) error {
+// sync is Sync; started reports that all of the device's programs are on their way, and none waits for its turn.
+func (sp *steps) sync(dev int) (started bool, err error) {
 	d, err := sp.device(dev)
 	if err != nil {
-		return err
+		return false, err
 	}
-	defer d.Drain() // without the lock
+	err = sp.planned(d)
+	started = d.Drain() // without the lock
+	if err == nil {
+		err = sp.indexErrors()
+	}
+	return started, err
+}
+
+// planned plans what is recorded for a device, and queues its launch.
+func (sp *steps) planned(d *runtime.Device) error {
 	if err := sp.lock(); err != nil {
 		return err
 	}
@@ -41,15 +48,49 @@ func (sp *steps) sync(dev int) error {
 	return sp.report(sp.flush(d))
 }
 
-// Mark is Sync as the end of a step, which the metrics count.
-func (sp *steps) Mark(dev int) error {
-	err := sp.Sync(dev)
-	if errors.Is(err, errBusy) {
-		return err // and is called again
+// Step is Sync of a device, or of all of them for -1, which may end a step: then the metrics count one. With wait it also
+// waits for the device, for a while. It reports whether nothing is left to do; else the caller goes on by Throttle, or by Wait
+// and Failure. This is one crossing from Python in place of five, and most steps of few ops have nothing left.
+func (sp *steps) Step(dev int, mark, wait bool) (through bool, err error) {
+	first, last := dev, dev
+	if dev < 0 {
+		first, last = 0, sp.DeviceCount()-1
 	}
-	marks.Add(1)
-	profile.Mark(traced.Value(), runtime.LiveBytes())
-	return err
+	through = true
+	for i := first; i <= last && err == nil; i++ {
+		started, failure := sp.sync(i)
+		through, err = through && started, failure
+	}
+	if errors.Is(err, errBusy) {
+		return false, err // and is called again
+	}
+	if mark && first <= last {
+		marks.Add(1)
+		profile.Mark(traced.Value(), runtime.LiveBytes())
+	}
+	if err != nil || !wait {
+		return through, err
+	}
+	return sp.Finish(dev)
+}
+
+// Finish waits for a device, for a while, and is then its Failure. It reports whether it waited for all. Of several
+// devices, which -1 stands for, it waits for none: each may have an error.
+func (sp *steps) Finish(dev int) (through bool, err error) {
+	if dev < 0 {
+		if sp.DeviceCount() != 1 {
+			return sp.DeviceCount() == 0, nil
+		}
+		dev = 0
+	}
+	d, err := sp.device(dev)
+	if err != nil {
+		return false, err
+	}
+	if through, err = sp.Wait(dev, d.Submitted(), patience); through && err == nil {
+		err = d.TakeFailure()
+	}
+	return through, err
 }
 
 // SyncSome computes only the given storages; what else is pending stays so, and uses the computed values

@@ -70,7 +70,7 @@ func (w *worker) look(way int, value float32) {
 	own := [2]float32{value, value}
 	switch way {
 	case 0:
-		if err := e.Mark(0); err != nil {
+		if _, err := e.Step(0, true, false); err != nil {
 			t.Error(err)
 		}
 	case 1:

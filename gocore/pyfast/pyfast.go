@@ -154,6 +154,38 @@ func tgx_idle() C.int64_t {
 	return 0
 }
 
+// tgx_sync is engine.Step. It gives the text of an error, which the caller frees, or NULL: it is called without the GIL, so that
+// the last error may be another thread's when it returns.
+//
+//export tgx_sync
+func tgx_sync(device, mark, wait C.int64_t, through *C.int64_t) *C.char {
+	return step(through, func() (bool, error) { return engine.Default.Step(int(device), mark != 0, wait != 0) })
+}
+
+// tgx_finish is engine.Finish; errors are as those of tgx_sync.
+//
+//export tgx_finish
+func tgx_finish(device C.int64_t, through *C.int64_t) *C.char {
+	return step(through, func() (bool, error) { return engine.Default.Finish(int(device)) })
+}
+
+// step calls what may wait, and is the text of its error, or NULL.
+func step(through *C.int64_t, run func() (bool, error)) (text *C.char) {
+	defer func() {
+		if r := recover(); r != nil {
+			text = C.CString(errs.Tagged(errs.New(errs.Runtime, "internal error: %v\n%s", r, debug.Stack())))
+		}
+	}()
+	done, err := run()
+	if err != nil {
+		return C.CString(errs.Tagged(err))
+	}
+	if done {
+		*through = 1
+	}
+	return nil
+}
+
 //export tgx_release
 func tgx_release(handles *C.int64_t, n C.int64_t) (status C.int64_t) {
 	defer guard(&status)

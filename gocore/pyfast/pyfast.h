@@ -48,6 +48,9 @@ extern int64_t tgx_ready(int64_t handle, int64_t ms, int64_t *ready);
 /* Copies a whole storage, which must have that many bytes. */
 extern int64_t tgx_fetch(int64_t handle, void *dst, int64_t nbytes);
 extern int64_t tgx_release(int64_t *handles, int64_t n);
+/* NULL, or the text of an error, which the caller frees. through is set where nothing is left to do. */
+extern char *tgx_sync(int64_t device, int64_t mark, int64_t wait, int64_t *through);
+extern char *tgx_finish(int64_t device, int64_t *through);
 /* Runs a captured computation on the n storages at args; outs takes the handles of the m that it makes. */
 extern int64_t tgx_replay(int64_t id, int64_t *args, int64_t n, int64_t *outs, int64_t m, int64_t *outcome);
 extern int64_t tgx_location(char *file, int64_t file_bytes, int64_t line);
@@ -250,6 +253,14 @@ bool tgx_is_plain(PyObject *tensor);
 bool tgx_is_plain_host(PyObject *tensor);
 /* Notes a write to a tensor in its version, which autograd compares; -1 with an exception. */
 int tgx_bump_version(PyObject *tensor);
+
+/* ---- step.c ---- */
+
+/* sync(device, mark, wait) -> bool: computes what is recorded, -1: for all devices; false if the caller has to wait, or,
+ * without wait, to be held back. */
+PyObject *tgx_sync_device(PyObject *module, PyObject *const *args, Py_ssize_t n);
+/* finish(device) -> bool: waits for a while, and raises what has failed; false if the caller has to wait. */
+PyObject *tgx_finish_device(PyObject *module, PyObject *const *args, Py_ssize_t n);
 
 /* ---- replay.c ---- */
 

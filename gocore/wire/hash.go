@@ -3,4 +3,4 @@
 package wire
 
 // Hash names the state of the vocabulary.
-const Hash = "e1808582f2bfce63"
+const Hash = "067b1c53529cf7b6"

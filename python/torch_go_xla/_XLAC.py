@@ -32,23 +32,19 @@ def _handles(tensors: Iterable[torch.Tensor]) -> list[int]:
     return [_native.fast.handle(t) for t in _checked(tensors)]
 
 
-def _devices_of(devices: Sequence[str] | None) -> list[int]:
-    if devices:
-        return [device_index(d) for d in devices]
-    return list(range(_native.device_count())) if _native.opened else []
-
-
 # ---- steps ----
 
 
 def _xla_step_marker(device: str, devices: Sequence[str], wait: bool = True, reset_scope: bool = True) -> None:
     """End a step: compute what is recorded on a device, on all of them for ""."""
-    targets = [device_index(device)] if device else _devices_of(devices)
-    for d in targets:
-        _native.sync(d, mark=d == targets[-1])
+    targets = [device_index(d) for d in ((device,) if device else devices)]
     try:
+        for d in targets:
+            _native.sync(d, mark=d == targets[-1])
         if wait:
             _native.finish_all(targets)
+        if not targets and _native.opened:
+            _native.sync(-1, True, wait)
     finally:
         if path := _native.metrics_file:
             from .debug.metrics_saver import append_report
@@ -69,8 +65,10 @@ def _xla_sync_multi(
 
 def _xla_wait_device_ops(devices: Sequence[str] = ()) -> None:
     """Wait until the devices (all of them by default) have done what was started."""
-    for d in _devices_of(devices):
+    for d in map(device_index, devices):
         _native.finish(d)
+    if not devices and _native.opened:
+        _native.finish(-1)
 
 
 def _functionalize_sync(tensors: Sequence[torch.Tensor] = ()) -> None:

@@ -225,10 +225,6 @@ class Control:
         """Copy value i of a snapshot to size bytes at an address."""
         self.call(self._go.bindings_FetchSnapshot, snapshot, i, address, size)
 
-    def flush(self, device: int, mark: bool) -> None:
-        """Compute what is pending on a device; mark counts it as the end of a step."""
-        self.call(self._go.bindings_Flush, device, mark)
-
     def free(self, handle: int) -> None:
         """Free a storage that place or replay made, of which no tensor was made."""
         self.call(self._go.bindings_Free, handle)
@@ -481,7 +477,7 @@ class Control:
         return str(self.call(self._go.bindings_StopProfile))
 
     def submitted(self, device: int) -> int:
-        """I the number of programs that a device was ever given."""
+        """Return the number of programs that a device was ever given."""
         self.open()
         return int(self.call(self._go.bindings_Submitted, device))
 

@@ -191,7 +191,12 @@ class NativeCore(Control, Ends):
         self.wait_for(device, self.submitted(device))
 
     def finish(self, device: int) -> None:
-        """Wait as `wait` does; raise what has failed, unless reading a result has raised it."""
+        """Wait as `wait` does, for all devices for -1; raise what has failed, unless reading a result has raised it."""
+        if self.call(self.fast.finish, device):
+            return
+        if device < 0:
+            self.finish_all(range(self.device_count()))
+            return
         self.wait(device)
         self.failure(device)
 
@@ -206,26 +211,29 @@ class NativeCore(Control, Ends):
         if first is not None:
             raise first
 
-    def sync(self, device: int, mark: bool = False) -> None:
-        """Compute what is recorded for a device; returns when it is on its way."""
+    def sync(self, device: int, mark: bool = False, wait: bool = False) -> None:
+        """Compute what is recorded for a device, -1 for all; return when it is on its way, or done with ``wait``."""
         self.open()
-        self.flush(device, mark)
+        wait = wait or self._sync_waits
         try:
-            if self._sync_waits:
-                self.finish(device)
+            if not self.call(self.fast.sync, device, mark, wait):
+                self._await_turn(device, wait)
         finally:
-            self.throttle(device, _AHEAD)
             self._take_back()
 
+    def _await_turn(self, device: int, wait: bool) -> None:
+        """Wait for what was synced to be done, or with few programs before it."""
+        try:
+            if wait:
+                self.finish(device)
+        finally:
+            for d in range(self.device_count()) if device < 0 else (device,):
+                self.throttle(d, _AHEAD)
+
     def sync_all(self, device: int, wait: bool) -> None:
-        """Compute what is recorded for a device, -1 for all."""
-        if not self._opened:
-            return
-        devices = range(self.device_count()) if device < 0 else (device,)
-        for d in devices:
-            self.sync(d)
-        if wait:
-            self.finish_all(devices)
+        """Compute what is recorded for a device, -1 for all, if devices are open."""
+        if self._opened:
+            self.sync(device, wait=wait)
 
     def syncs(self) -> int:
         """Return how many graphs were synced."""
