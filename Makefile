@@ -95,7 +95,7 @@ try-wheels: ## install the wheels in dist/ without a compiler and train, for eac
 release: $(VENV)/.installed-dev ## check version, changelog, metadata and licences of dist/, write the SBOM; uploads nothing
 	$(PY) -m build_support release
 
-lint: $(VENV)/.installed-dev build ## formatting, vet, staticcheck, ruff, mypy, the English of pages and docstrings
+lint: $(VENV)/.installed-dev build ## formatting, vet, staticcheck, ruff, mypy, the English of pages and docstrings, govulncheck
 	@files=$$(git ls-files -co --exclude-standard '*.go') && \
 	 out=$$(PATH="$$($(PY) -m build_support go-path):$$PATH" gofmt -l $$files) && \
 	 { test -z "$$out" || { echo "not formatted by gofmt:"; echo "$$out"; exit 1; }; }
@@ -107,6 +107,7 @@ lint: $(VENV)/.installed-dev build ## formatting, vet, staticcheck, ruff, mypy, 
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(PY) -m build_support prose
+	$(PY) -m build_support vulns
 
 clients: $(VENV)/.installed-test build $(CLIENTS)/.installed ## others' clients on the CPU plugin: JAX against jaxlib's own CPU, and pypjrt
 	XLACPU_JAX_PYTHON="$$(echo $(abspath $(CLIENTS))/*/bin/python | tr ' ' :)" $(PY) -m pytest -rs pjrt/xlacpu/tests/test_pypjrt.py pjrt/xlacpu/tests/test_jax.py
