@@ -61,11 +61,16 @@ func Describe(handle int64) (object string, err error) {
 	return encoded(engine.Default.Describe(engine.Handle(handle)))
 }
 
-// Dump returns the recorded graph of some storages. form is "ir", "dot", "stablehlo" (for any backend) or "program"
-// (the StableHLO that this process compiles, which may call code of its own).
+// Dump returns the recorded graph of some storages. form is "ir", "nodes" (a JSON list with the slots and Python lines of
+// its nodes), "dot", "stablehlo" (for any backend) or "program" (what this process compiles, which may call its code).
 func Dump(handles, nHandles int64, form string) (string, error) {
 	return result(engine.Default.Dump(words(handles, nHandles), form))
 }
+
+// Recorded returns how many nodes are recorded for a device since the latest sync.
+//
+//control:open
+func Recorded(device int64) (int64, error) { return result(engine.Default.Recorded(int(device))) }
 
 // Record records a graph from the text that Dump gives as "ir", and returns the handles of its results. Some storages
 // are the buffers that it reads.

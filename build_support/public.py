@@ -7,14 +7,17 @@ its name begins with an underscore. Its public names are those of its ``__all__`
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
-from collections.abc import Iterator
+import io
+import tokenize
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeGuard
 
 from . import ROOT
 
-__all__ = ["PACKAGES", "PYTHON", "Module", "Name", "documented", "modules"]
+__all__ = ["PACKAGES", "PYTHON", "Module", "Name", "comment", "constants", "documented", "modules"]
 
 PYTHON = ROOT / "python"
 PACKAGES = ("torch_go_xla", "torch_go_xla_runtime")
@@ -108,6 +111,53 @@ def _definition(path: Path, name: str) -> Definition | None:
                     return _definition(source, alias.name)
                 if alias.name == "*" and name in _names(source):
                     return _definition(source, name)
+    return None
+
+
+def comment(lines: Sequence[str], number: int) -> str:
+    """Return the comment at the end of a line, else those directly above it; "" if there is none.
+
+    Args:
+        lines: the lines of a module.
+        number: of the line, from 1.
+    """
+    with contextlib.suppress(tokenize.TokenError):
+        for token in tokenize.generate_tokens(io.StringIO(lines[number - 1]).readline):
+            if token.type == tokenize.COMMENT and "noqa" not in token.string:
+                return token.string.lstrip("# ")
+    above: list[str] = []
+    for line in reversed(lines[: number - 1]):
+        if not line.startswith("#"):
+            break
+        above.insert(0, line.lstrip("# ").rstrip())
+    return " ".join(above)
+
+
+def constants() -> Iterator[tuple[str, str]]:
+    """Yield the public constants of ours, each with what is said of it: the text or the comment at its definition."""
+    for module in modules():
+        for name in module.names:
+            found = _assigned(module.path, name)
+            if found is not None:
+                path, said, number = found
+                lines = path.read_text(encoding="utf-8").splitlines()
+                yield f"{module.name}.{name}", said or comment(lines, number)
+
+
+def _assigned(path: Path, name: str) -> tuple[Path, str, int] | None:
+    """Return where a name of a module is assigned: the file, the text below it, the number of the line."""
+    body = _tree(path).body
+    for node, after in zip(body, [*body[1:], None], strict=True):
+        match node:
+            case ast.Assign(targets=[ast.Name(target)]) | ast.AnnAssign(target=ast.Name(target)) if target == name:
+                below = after.value if isinstance(after, ast.Expr) else None
+                text = below.value if isinstance(below, ast.Constant) and isinstance(below.value, str) else ""
+                return path, text, node.lineno
+        source = _imported(path, node) if isinstance(node, ast.ImportFrom) else None
+        if isinstance(node, ast.ImportFrom) and source is not None and source != path:
+            for alias in node.names:
+                if (alias.asname or alias.name) == name or (alias.name == "*" and name in _names(source)):
+                    return _assigned(source, name if alias.name == "*" else alias.name)
     return None
 
 

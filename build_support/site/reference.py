@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
-import tokenize
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -98,16 +95,10 @@ def _function(name: str, source: Any, directive: str = "function") -> str:
 
 
 def _comment(source: Any) -> str:
-    """Return the comment at the end of an attribute's line, which says what the attribute is."""
+    """Return the comment at the line of an attribute, which says what the attribute is."""
     if source.lineno is None:
         return ""
-    line = source.lines_collection[source.filepath][source.lineno - 1]
-    tokens = tokenize.generate_tokens(io.StringIO(line).readline)
-    with contextlib.suppress(tokenize.TokenError):
-        for token in tokens:
-            if token.type == tokenize.COMMENT and "noqa" not in token.string:
-                return token.string.lstrip("# ")
-    return ""
+    return public.comment(source.lines_collection[source.filepath], source.lineno)
 
 
 def _attribute(name: str, source: Any, directive: str) -> str:

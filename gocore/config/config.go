@@ -55,6 +55,7 @@ var Table = []Var{
 	{"PT_XLA_DEBUG_LEVEL", Int, "0", "1: explain every compilation on stderr"},
 	{"PT_XLA_DEBUG", Bool, "0", "the same as PT_XLA_DEBUG_LEVEL=1"},
 	{"PT_XLA_DEBUG_FILE", Text, "", "append the explanations to this file instead of writing them to stderr"},
+	{"TORCH_GO_XLA_PROGRESS", Bool, "1", "tell on stderr of a compilation that takes longer than 3 s, and on a terminal of a save that takes longer than 2 s"},
 	{"TORCH_GO_XLA_TORCH_KERNELS", Bool, "1", "on the CPU device, compiled programs call torch's own kernels where these are faster, as for convolutions, sorts and linear algebra"},
 	{"XLA_TIER", Text, "compile", "how graphs run on the CPU device: compile, eager (op by op), auto (op by op until a compilation pays), background (op by op while it compiles)"},
 	{"TORCH_GO_XLA_JOB_TIMEOUT", Int, "600", "seconds to wait for another process of the job that has stopped or does not arrive; 0: no limit"},

@@ -150,6 +150,18 @@ func (ins *inspector) ResetMemoryStats(dev int, peak bool) error {
 	return nil
 }
 
+// Recorded is how many nodes are recorded for a device since the latest sync: the slot of the next one.
+func (ins *inspector) Recorded(dev int) (int64, error) {
+	if err := ins.check(); err != nil {
+		return 0, err
+	}
+	if err := ins.lock(); err != nil {
+		return 0, err
+	}
+	defer ins.mu.Unlock()
+	return int64(ins.store.Trace(int32(dev)).Graph.Len()), nil
+}
+
 // LiveArray is the array of one or more tensors that share a storage.
 type LiveArray struct {
 	Shape string `json:"shape"`

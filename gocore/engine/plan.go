@@ -207,7 +207,7 @@ func (pl *planner) program(d *runtime.Device) (*program, error) {
 	}
 	aliased.Add(float64(aliases))
 	p := newProgram(key, d, lp, pl.cache)
-	p.disk = pl.disk
+	p.disk, p.title = pl.disk, title(&pl.plan, pl.where.Where)
 	pl.consider(p)
 	pl.history.explain(&pl.plan, d, syncs.Value(), pl.where.Where, p.ops)
 	p.retain()
@@ -316,11 +316,13 @@ func (pl *planner) Dump(handles []int64, format string) (string, error) {
 	return pl.graph(format)
 }
 
-// graph is the plan as text: ir, dot, stablehlo, or program for just what is compiled.
+// graph is the plan as text: ir, nodes, dot, stablehlo, or program for just what is compiled.
 func (pl *planner) graph(format string) (string, error) {
 	switch format {
 	case "ir":
 		return printPlan(&pl.plan), nil
+	case "nodes":
+		return nodesOf(&pl.plan, pl.where.Where)
 	case "dot":
 		byTorch, _ := lone(&pl.plan)
 		return dotPlan(&pl.plan, byTorch && pl.torchKernels), nil
@@ -331,7 +333,7 @@ func (pl *planner) graph(format string) (string, error) {
 	case "stablehlo":
 		opts.TorchKernels = false // it may run elsewhere
 	default:
-		return "", errs.New(errs.Value, "unknown format %q: want ir, dot, stablehlo or program", format)
+		return "", errs.New(errs.Value, "unknown format %q: want ir, nodes, dot, stablehlo or program", format)
 	}
 	lp, err := lower.Lower(&pl.plan, opts)
 	if err != nil {

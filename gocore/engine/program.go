@@ -49,6 +49,7 @@ type program struct {
 	// partitions.
 	joint    bool
 	recorded int64       // see profile.Number
+	title    string      // see title; "" for what is not a graph of the user's
 	disk     *cache.Disk // nil: none
 	// shardings are those of the results; nil without SPMD.
 	shardings []*sharding.Sharding
@@ -113,7 +114,9 @@ func (p *program) compile() {
 	}
 	start, span := time.Now(), profile.Begin().Of(p.recorded)
 	uncached.Add(1)
-	p.exe, p.err = p.dev.Compile(p.module, p.params(), runtime.Division{Open: p.open, Shardy: p.shardy, Replicas: p.joint})
+	announced(p.title, func() {
+		p.exe, p.err = p.dev.Compile(p.module, p.params(), runtime.Division{Open: p.open, Shardy: p.shardy, Replicas: p.joint})
+	})
 	compileTime.Since(start)
 	span.End(profile.Compile, int64(len(p.module)))
 	if p.err != nil {

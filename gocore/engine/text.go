@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -35,6 +36,22 @@ func ref(p *lazy.Plan, id ir.ID) string {
 		return fmt.Sprintf("%%%d#%d", w>>16, k)
 	}
 	return fmt.Sprintf("%%%d", w>>16)
+}
+
+// nodeInfo is what is known of a node beside its text.
+type nodeInfo struct {
+	Slot  int32  `json:"slot"`  // counts the nodes of the graph as they were recorded; see Recorded
+	Where string `json:"where"` // the Python line, "file:line"; "" for what autograd records
+}
+
+// nodesOf is a plan's nodes, in the order of its text, as a JSON list of nodeInfo.
+func nodesOf(p *lazy.Plan, where func(int32) string) (string, error) {
+	infos := make([]nodeInfo, len(p.Nodes))
+	for i, id := range p.Nodes {
+		infos[i] = nodeInfo{int32(id), where(p.Trace.Graph.At(id).Loc)}
+	}
+	text, err := json.Marshal(infos)
+	return string(text), err
 }
 
 // dotPlan is the plan as a graph for Graphviz; byTorch says that its ops run by torch's kernels.

@@ -2,7 +2,7 @@
 #ifndef TGX_VOCABULARY_H
 #define TGX_VOCABULARY_H
 
-#define TGX_VOCABULARY "067b1c53529cf7b6"
+#define TGX_VOCABULARY "e8da76caa22fcd5f"
 
 /* Kind says what an encoded argument is. */
 enum {

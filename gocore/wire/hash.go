@@ -3,4 +3,4 @@
 package wire
 
 // Hash names the state of the vocabulary.
-const Hash = "067b1c53529cf7b6"
+const Hash = "e8da76caa22fcd5f"

@@ -5,6 +5,7 @@ Tensors inside ``torch.func.functionalize`` are unwrapped by `unwrapped` before 
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -116,6 +117,11 @@ def _get_buffer_donation(tensor: torch.Tensor) -> bool:
 def _get_xla_tensors_text(tensors: Sequence[torch.Tensor]) -> str:
     """Return the recorded graph of the tensors, one line a node."""
     return _native.dump(_handles(tensors), "ir")
+
+
+def _get_xla_tensors_nodes(tensors: Sequence[torch.Tensor]) -> list[dict[str, Any]]:
+    """Return what is known of the nodes of that text: slot and Python line ("where") of each."""
+    return json.loads(_native.dump(_handles(tensors), "nodes") or "[]")  # type: ignore[no-any-return]
 
 
 def _get_xla_tensors_dot(tensors: Sequence[torch.Tensor]) -> str:

@@ -10,7 +10,7 @@ from typing import Any, overload
 import torch
 from torch.utils import _pytree as pytree
 
-from ._backend import eager
+from ._backend import eager, html
 from ._backend.core import native
 from ._backend.recorded import Recorded
 
@@ -146,6 +146,11 @@ class Compiled:
 
     def __repr__(self) -> str:
         return f"<compiled {self.explain()}>"
+
+    def _repr_html_(self) -> str:
+        kinds = self._recorded.values()
+        rows = [(i, r.graphs, r.replays, r.reason or "a replay") for i, r in enumerate(kinds, 1)]
+        return html.table(rows, ("kind of call", "graphs", "replays", "the latest call"), f"compiled {self._name}")
 
 
 class Region:

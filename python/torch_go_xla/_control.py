@@ -184,8 +184,8 @@ class Control:
     def dump(self, handles: Sequence[int], form: str) -> str:
         """Return the recorded graph of some storages.
 
-        form is "ir", "dot", "stablehlo" (for any backend) or "program" (the StableHLO that this process compiles, which
-        may call code of its own).
+        form is "ir", "nodes" (a JSON list with the slots and Python lines of its nodes), "dot", "stablehlo" (for any
+        backend) or "program" (what this process compiles, which may call its code).
         """
         handles_ = _words(handles)
         return str(self.call(self._go.bindings_Dump, *_at(handles_), form))
@@ -388,6 +388,11 @@ class Control:
         results_ = _words(bytes(8 * results))
         self.call(self._go.bindings_Record, graph, *_at(arguments_), *_at(results_))
         return list(results_)
+
+    def recorded(self, device: int) -> int:
+        """Return how many nodes are recorded for a device since the latest sync."""
+        self.open()
+        return int(self.call(self._go.bindings_Recorded, device))
 
     def register_target(self, target: str, handler: int) -> None:
         """Make the C function (XLA_FFI_Handler) at an address what custom calls to a target run."""

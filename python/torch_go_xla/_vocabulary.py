@@ -6,7 +6,7 @@ Generated from gocore/wire, gocore/dtype and gocore/errs by `go generate ./gocor
 from __future__ import annotations
 
 # State of the vocabulary; the library must have the same.
-HASH = "067b1c53529cf7b6"
+HASH = "e8da76caa22fcd5f"
 
 # Disposition is what becomes of a result.
 NEW = 0

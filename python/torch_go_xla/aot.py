@@ -43,17 +43,30 @@ _FILE = "program"
 
 
 class Topology:
-    """Devices that need not be there; `topology` makes one."""
+    """Devices that need not be there; `topology` makes one.
+
+    Args:
+        platform: the name of the plugin.
+        described: what the plugin says of the devices.
+
+    Attributes:
+        platform: the name of the plugin, such as ``CUDA``.
+        platform_version: what the plugin says of its version.
+        devices: ``id``, ``process``, ``kind``, ``text`` and ``attributes`` of each device.
+        attributes: what the plugin says of the topology as a whole.
+
+    Example:
+        >>> from torch_go_xla import aot
+        >>> here = aot.topology("cpu", devices=2)
+        >>> here.platform, here.device_kind, len(here.devices)
+        ('CPU', 'cpu', 2)
+    """
 
     def __init__(self, platform: str, described: Mapping[str, Any]) -> None:
         self._id: int = described["id"]
-        #: The name of the plugin, such as ``CUDA``.
         self.platform = platform
-        #: What the plugin says of its version.
         self.platform_version: str = described["version"]
-        #: The devices: ``id``, ``process``, ``kind``, ``text`` and ``attributes`` of each.
         self.devices: list[dict[str, Any]] = described["devices"]
-        #: What the plugin says of the topology as a whole.
         self.attributes: dict[str, Any] = described["attributes"] or {}
         native().when_gone(self, native().close_topology, self._id)
 
@@ -67,16 +80,23 @@ class Topology:
 
 
 def topology(platform: str, name: str = "", *, devices: int | None = None, **options: plugins.OptionValue) -> Topology:
-    """Describe devices to compile for.
+    """Return devices to compile for. Their plugin must be installed; the devices need not be there.
 
-    ``platform`` is a name that ``PJRT_DEVICE`` takes: its plugin must be installed, its devices need not be there.
+    Args:
+        platform: a name that ``PJRT_DEVICE`` takes, such as ``"cuda"``.
+        name: of ``"tpu"`` libtpu's name, such as ``"v5e:2x4"``, which has 8 devices; of ``"cuda"`` the model: ``a100``,
+            ``h100`` or ``h200``. For ``"cpu"`` it is empty: the processor is that of this machine.
+        devices: how many devices a machine has, for ``"cuda"`` and ``"cpu"``; 1 by default.
+        options: options of the plugin. For other models of GPUs ``target_config`` has XLA's text, as in JAX.
 
-    * ``"tpu"``: ``name`` is libtpu's, such as ``"v5e:2x4"``, which has 8 devices.
-    * ``"cuda"``: ``name`` is ``a100``, ``h100`` or ``h200``; ``devices`` how many a machine has, 1 by default. For
-      other models the option ``target_config`` has XLA's text, as in JAX.
-    * ``"cpu"``: this machine's processor, as so many ``devices``.
+    Raises:
+        ValueError: the plugin does not know the name.
+        RuntimeError: the plugin is not installed.
 
-    ValueError for a name that the plugin does not know, RuntimeError where the plugin is not installed.
+    Example:
+        >>> from torch_go_xla import aot
+        >>> aot.topology("cpu", devices=4)
+        <topology of 4 cpu>
     """
     plugin = plugins.named(platform)
     library = plugin.library_path()
@@ -95,7 +115,23 @@ def get_topology_desc(
     devices: int | None = None,
     **options: plugins.OptionValue,
 ) -> Topology:
-    """Return `topology` by the names of ``jax.experimental.topologies.get_topology_desc``."""
+    """Return `topology` by the names of ``jax.experimental.topologies.get_topology_desc``.
+
+    Args:
+        topology_name: see `topology`, as for the others.
+        platform: a name that ``PJRT_DEVICE`` takes; ``"tpu"`` by default.
+        devices: how many devices a machine has.
+        options: options of the plugin.
+
+    Raises:
+        ValueError: the plugin does not know the name.
+        RuntimeError: the plugin is not installed.
+
+    Example:
+        >>> from torch_go_xla import aot
+        >>> aot.get_topology_desc(platform="cpu").device_kind
+        'cpu'
+    """
     return topology(platform or "tpu", topology_name, devices=devices, **options)
 
 
@@ -120,7 +156,21 @@ def _handles(tensors: Sequence[torch.Tensor]) -> list[int]:
 
 
 class Lowered:
-    """A recorded call as a program; see `lower`."""
+    """A recorded call as a program; `lower` makes one.
+
+    Args:
+        described: the program and what it takes.
+        results: what the call returned.
+
+    Example:
+        >>> import torch, torch_go_xla
+        >>> from torch_go_xla import aot
+        >>> lowered = aot.lower(torch.sin, torch.ones(4, device="xla"))
+        >>> "stablehlo.sine" in lowered.as_text()
+        True
+        >>> lowered.compile(aot.topology("cpu")).topology
+        <topology of 1 cpu>
+    """
 
     def __init__(self, described: dict[str, Any], results: dict[str, Any]) -> None:
         self._described = described
@@ -131,10 +181,14 @@ class Lowered:
         return str(self._described["text"])
 
     def compile(self, topology: Topology, compiler_options: Mapping[str, Any] | None = None) -> Compiled:
-        """Compile the program for the first devices of a topology: one, or as many as SPMD has here.
+        """Return the program compiled for the first devices of a topology: one, or as many as SPMD has here.
 
-        ``compiler_options`` are options of XLA by name, without dashes. `CompileError` says why the compiler refuses
-        the program.
+        Args:
+            topology: the devices.
+            compiler_options: options of XLA by name, without dashes.
+
+        Raises:
+            CompileError: the compiler refuses the program; the message says why.
         """
         flags = {**plugins.named(topology.platform).compile_options(), **(compiler_options or {})}
         program = native().compile_ahead(topology._id, json.dumps(self._described), json.dumps(flags))
@@ -143,7 +197,29 @@ class Lowered:
 
 
 class Compiled:
-    """A program that is compiled for devices elsewhere."""
+    """A program that is compiled for devices elsewhere; `compile` makes one.
+
+    Args:
+        program: its number in the core.
+        lowered: what it was compiled from.
+        topology: what it was compiled for.
+
+    Attributes:
+        topology: what it was compiled for.
+
+    Example:
+        >>> import tempfile, torch, torch_go_xla
+        >>> from torch_go_xla import aot
+        >>> x = torch.ones(4, 4, device="xla")  # 64 bytes
+        >>> compiled = aot.compile(torch.mm, (x, x), aot.topology("cpu"))
+        >>> compiled.memory_analysis()["Output"]
+        64
+        >>> compiled.cost_analysis().get("flops", "not told"), compiled.as_text().startswith("HloModule")
+        (..., True)
+        >>> compiled.analysis()["collectives"]
+        []
+        >>> compiled.save(tempfile.mkdtemp())
+    """
 
     def __init__(self, program: int, lowered: Lowered, topology: Topology) -> None:
         self._id = program
@@ -178,8 +254,14 @@ class Compiled:
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write the program to a directory, for `load` on a machine that has the device.
 
-        A program that was saved there before stays whole until the new one takes its place. ValueError if the call used
-        or wrote a tensor that is not among its arguments, which `load` could not give it.
+        A program that was saved there before stays whole until the new one takes its place.
+
+        Args:
+            directory: the directory, which is made if it is not there.
+
+        Raises:
+            ValueError: the call used or wrote a tensor that is not among its arguments, which `load` could not give it.
+            OSError: the file cannot be written.
         """
         described = self._lowered._described
         if described["reason"]:
@@ -200,15 +282,31 @@ class Compiled:
 
 
 def lower(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Lowered:
-    """Record a call of a function as one program, as the next sync would compile it.
+    """Record a call of a function and return it as one program, as the next sync would compile it.
 
-    Arguments are tensors on ``xla``, modules and optimizers that hold such, and trees of these; other values become
-    part of the program. A tensor that was never written (``torch.empty``, ``Module.to_empty``) stands for one of its
-    shape and takes no memory. The program donates what the function overwrites. New tensors that the function keeps
-    elsewhere, such as gradients, are not among its results.
+    A tensor that was never written (``torch.empty``, ``Module.to_empty``) stands for one of its shape and takes no
+    memory. The program donates what the function overwrites. New tensors that the function keeps elsewhere, such as
+    gradients, are not among its results.
 
-    The call counts: what it has written is computed by the next sync, from such tensors an error. RuntimeError if the
-    function reads a value or syncs: then it is more than one program.
+    The function does run: the next sync computes what it has written. From a tensor that was never written, that is an
+    error.
+
+    Args:
+        function: the function.
+        args: tensors on ``xla``, modules and optimizers that hold such, and trees of these. Other values become part of
+            the program.
+        kwargs: likewise.
+
+    Raises:
+        RuntimeError: the function reads a value or syncs, and so is more than one program.
+
+    Example:
+        >>> import torch, torch_go_xla
+        >>> from torch_go_xla import aot
+        >>> weight = torch.empty(1000, 1000, device="xla")  # stands for a weight
+        >>> lowered = aot.lower(torch.mm, torch.ones(8, 1000, device="xla"), weight)
+        >>> "stablehlo.dot_general" in lowered.as_text()
+        True
     """
     core = native()
     core.open()
@@ -254,12 +352,44 @@ def compile(
     topology: Topology,
     compiler_options: Mapping[str, Any] | None = None,
 ) -> Compiled:
-    """Record a call of a function and compile it for a topology; see `lower` and `Lowered.compile`."""
+    """Record a call of a function and return it compiled for a topology; see `lower` and `Lowered.compile`.
+
+    Args:
+        function: the function.
+        args: its arguments.
+        topology: the devices.
+        compiler_options: options of XLA by name, without dashes.
+
+    Raises:
+        CompileError: the compiler refuses the program; the message says why.
+        RuntimeError: the function reads a value or syncs, and so is more than one program.
+
+    Example:
+        >>> import torch, torch_go_xla
+        >>> from torch_go_xla import aot
+        >>> compiled = aot.compile(torch.sin, (torch.ones(4, device="xla"),), aot.topology("cpu"))
+        >>> compiled.memory_analysis()["Argument"]  # bytes
+        16
+    """
     return lower(function, *args).compile(topology, compiler_options)
 
 
 class Loaded:
-    """A program that was compiled elsewhere, on this machine's device; see `load`."""
+    """A program that was compiled elsewhere, on this machine's device; `load` makes one, calling it runs it.
+
+    Args:
+        program: its number in the core.
+        arguments: how many tensors it takes.
+        results: what a call returns.
+
+    Example:
+        >>> import tempfile, torch, torch_go_xla
+        >>> from torch_go_xla import aot
+        >>> x, place = torch.ones(2, device="xla"), tempfile.mkdtemp()
+        >>> aot.compile(torch.neg, (x,), aot.topology("cpu")).save(place)
+        >>> aot.load(place)(x).tolist()
+        [-1.0, -1.0]
+    """
 
     def __init__(self, program: int, arguments: int, results: Mapping[str, Any]) -> None:
         self._id = program
@@ -298,10 +428,27 @@ class Loaded:
 
 
 def load(directory: str | os.PathLike[str], device: int = 0) -> Loaded:
-    """Load a program that `Compiled.save` has written, on a device of this process.
+    """Return a program that `Compiled.save` has written, loaded on a device of this process.
 
-    What is loaded is machine code: load what comes from someone you trust. RuntimeError if the device is not of the
-    platform that the program was compiled for, or its plugin does not take the program.
+    What is loaded is machine code: load only what comes from someone you trust.
+
+    Args:
+        directory: where the program was saved.
+        device: the index of the device.
+
+    Raises:
+        RuntimeError: the device is not of the platform that the program was compiled for, or its plugin refuses the
+            program.
+        OSError: the file cannot be read.
+
+    Example:
+        >>> import tempfile, torch, torch_go_xla
+        >>> from torch_go_xla import aot
+        >>> x, place = torch.ones(2, device="xla"), tempfile.mkdtemp()
+        >>> aot.compile(torch.exp2, (x,), aot.topology("cpu")).save(place)
+        >>> step = aot.load(place)
+        >>> step(x).tolist()
+        [2.0, 2.0]
     """
     described, _, executable = (Path(directory) / _FILE).read_bytes().partition(b"\n")
     meta = json.loads(described)

@@ -55,6 +55,7 @@ def _save_and_load() -> None:
     _check(torch.equal(loaded["w"].cpu(), state["w"].cpu()), "what was loaded differs from what was saved")
 
 
+# What the smoke test runs, by name; each raises an error if the device does not compute what it should.
 CHECKS: dict[str, Callable[[], None]] = {
     "add": _add,
     "matmul": _matmul,

@@ -33,7 +33,7 @@ __all__ = [
 if TYPE_CHECKING:  # this module is also read where there is no torch, without its package
     from ._job import Job
 
-OptionValue = str | bool | int | float | list[int]
+OptionValue = str | bool | int | float | list[int]  # of an option of a plugin
 
 _ENTRY_POINTS = ("torch_go_xla.plugins", "torch_xla.plugins")  # the second is that of packages made for torch_xla
 

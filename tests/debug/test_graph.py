@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import torch
 from torch import nn
 
 import torch_go_xla
-from torch_go_xla.debug import graph
+from torch_go_xla.debug import _cost, graph
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -78,3 +80,77 @@ def test_texts_of_what_is_recorded() -> None:
     for show in (graph.text, graph.stablehlo, graph.of):
         with pytest.raises(RuntimeError, match="xla"):
             show(torch.ones(2))
+
+
+def test_the_page_of_a_graph_stands_by_itself(tmp_path: Path) -> None:
+    drawn = graph.of(model())
+    drawn.save(tmp_path / "graph.html")
+    text = (tmp_path / "graph.html").read_text(encoding="utf-8")
+    assert not re.findall(r"(?:src|href)=|https?://(?!www\.w3\.org/2000/svg)|@import", text)
+    (data,) = re.findall(r'<script id="data" type="application/json">(.*?)</script>', text, re.DOTALL)
+    nodes = json.loads(data)["nodes"]
+    assert [n["op"] for n in nodes] == [n.op for n in drawn.nodes.values()]
+    lines = {n["line"].rpartition(":")[0] for n in nodes if n["line"]}
+    assert lines == {__file__}, "each node has the line that recorded it"
+
+
+def test_text_cannot_end_the_data_of_a_page() -> None:
+    recorded = graph.Graph("%1 = aten::ones {size=[2]} : f32[2]\nreturn %1 : f32[2]\n", ["</script><b>:1"])
+    assert "</script><b>" not in recorded.html() and r"<\/script><b>" in recorded.html()
+
+
+def test_nodes_belong_to_the_modules_that_recorded_them() -> None:
+    layers = nn.Sequential(nn.Linear(8, 8), nn.Sequential(nn.GELU(), nn.Linear(8, 4))).to("xla")
+    x = torch.randn(2, 8, device="xla")
+    torch_go_xla.sync()
+    with graph.modules(layers) as modules:
+        loss = layers(x).square().mean()
+        loss.backward()
+    recorded = graph.of(loss, *(p.grad for p in layers.parameters()), modules=modules)
+    found = {node.op.removeprefix("aten::"): node.module for node in recorded.nodes.values()}
+    assert found["gelu"] == ("Sequential", "1", "0")
+    assert found["gelu_backward"] == ("Sequential backward", "1", "0")
+    assert found["mean"] == ()
+    products = [n.module for n in recorded.nodes.values() if n.op in ("aten::mm", "aten::addmm")]
+    assert products[:2] == [("Sequential", "0"), ("Sequential", "1", "1")]
+    assert set(products[2:]) == {("Sequential backward", "0"), ("Sequential backward", "1", "1")}
+    assert not [m for m in layers.modules() if m._forward_hooks or m._forward_pre_hooks]
+
+
+def test_marks_of_an_earlier_graph_do_not_count() -> None:
+    layer = nn.Linear(8, 8).to("xla")
+    with graph.modules(layer) as modules:
+        layer(torch.ones(2, 8, device="xla"))
+        torch_go_xla.sync()
+        y = torch.ones(3, device="xla").sin()
+        layer(torch.ones(2, 8, device="xla"))
+        assert graph.of(y, modules=modules).nodes[2].module == ()
+    with pytest.raises(ValueError, match="on an xla device"), graph.modules(nn.Linear(2, 2)):
+        pass
+
+
+def test_the_file_for_model_explorer_has_every_edge(tmp_path: Path) -> None:
+    drawn = graph.of(model())
+    drawn.save(tmp_path / "graph.json")
+    (found,) = json.loads((tmp_path / "graph.json").read_text(encoding="utf-8"))["graphs"]
+    edges = [[int(e["sourceNodeId"]) for e in node["incomingEdges"]] for node in found["nodes"]]
+    assert edges == [node.operands for node in drawn.nodes.values()]
+    with pytest.raises(ValueError, match=r"graph.png: expected a name that ends in .svg, .html, .json"):
+        drawn.save(tmp_path / "graph.png")
+
+
+@pytest.mark.parametrize(
+    ("op", "result", "operands", "flops"),
+    [
+        ("aten::mm", "f32[4,16]", ("f32[4,8]", "f32[8,16]"), 2 * 4 * 16 * 8),
+        ("aten::addmm", "f32[4,16]", ("f32[16]", "f32[4,8]", "f32[8,16]"), 2 * 4 * 16 * 8),
+        ("aten::addmm", "f32[4,16]", ("f32[4,16]", "f32[4,8]", "f32[8,16]"), 2 * 4 * 16 * 8),
+        ("aten::bmm", "f32[2,4,16]", ("f32[2,4,8]", "f32[2,8,16]"), 2 * 2 * 4 * 16 * 8),
+        ("aten::convolution", "f32[1,6,8,8]", ("f32[1,3,8,8]", "f32[6,3,3,3]", "f32[6]"), 2 * 6 * 64 * 27),
+        ("aten::sum.dim_IntList", "f32[4]", ("f32[4,8]",), 32),
+        ("aten::view", "f32[32]", ("f32[4,8]",), 0),
+    ],
+)
+def test_costs_are_those_of_the_shapes(op: str, result: str, operands: tuple[str, ...], flops: int) -> None:
+    assert _cost.flops(op, result, operands) == flops
+    assert _cost.size("f32[4,8]") == 128 and _cost.size("bf16[2], s64[2]") == 20 and _cost.size("pred[3]") == 3

@@ -18,7 +18,6 @@ from build_support import public
 
 # What need not have all sections, each with the reason.
 EXCEPTIONS = {
-    "*.aot.*": "written at the same time as this rule: its sections and examples are to be added",
     "*.XlaBackend.*": "methods of torch.distributed.Backend, which only torch calls",
     "*.SPMD*Planner.set_up_planner": "a method of torch's planners, which only torch calls",
     "*.MarkShardingFunction.*ward": "what torch.autograd.Function calls",
@@ -113,6 +112,12 @@ def test_a_docstring_is_complete(name: str) -> None:
     if not any(fnmatchcase(name, pattern) for pattern in EXCEPTIONS):
         missing = lacking(NAMES[name])
         assert not missing, f"the docstring of {name} lacks {', '.join(missing)}"
+
+
+def test_every_constant_says_what_it_is() -> None:
+    found = dict(public.constants())
+    assert found["torch_go_xla.core.xla_model.REDUCE_SUM"] == "the sum of the values"
+    assert [name for name, said in found.items() if not said] == []
 
 
 def test_the_exceptions_are_needed() -> None:

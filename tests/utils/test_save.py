@@ -15,6 +15,7 @@ import torch
 
 import torch_go_xla
 import torch_go_xla.core.xla_model as xm
+from torch_go_xla._core import core
 from torch_go_xla.utils import serialization, tensor_file, whole_file
 
 # ---- the order of the steps ----
@@ -190,6 +191,21 @@ def test_progress_is_shown_on_a_terminal_after_two_seconds(terminal: type[io.Str
     lines = [line.split("|")[0].strip() for line in shown.getvalue().split("\r")[1:-1]]
     assert lines == (["saving a.pt:  50%", "saving a.pt:  75%", "saving a.pt: 100%"] if shown.isatty() else [])
     assert not lines or "2.00/4.00 GB, 1000 MB/s" in shown.getvalue()
+
+
+def test_progress_is_off_by_a_variable(monkeypatch) -> None:
+    now, shown = [0.0], Terminal()
+    monkeypatch.setattr("sys.stderr", shown)
+    core.configure("TORCH_GO_XLA_PROGRESS", "0")
+    try:
+        progress = tensor_file.Progress("saving a.pt", clock=lambda: now[0])
+        progress.begin(10**9)
+        now[0] = 5
+        progress.wrote(10**9)
+        progress.close()
+    finally:
+        core.configure("TORCH_GO_XLA_PROGRESS", "1")
+    assert shown.getvalue() == ""
 
 
 def test_the_host_needs_memory_for_one_tensor_only(ok, tmp_path: Path) -> None:

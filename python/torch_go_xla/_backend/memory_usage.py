@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
+from . import html
 from .core import device_index, native
 
 
@@ -159,13 +159,11 @@ class Memory:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        figures = "".join(f"<tr><th>{name}</th><td>{_size(n)}</td></tr>" for name, n in self._figures())
-        arrays = "".join(
-            f"<tr><td>{_size(a.bytes)}</td><td>{escape(a.shape)}</td><td>{escape(_made(a))}</td></tr>"
-            for a in self.largest
+        figures = [(name, _size(n)) for name, n in self._figures()]
+        arrays = [(_size(a.bytes), a.shape, _made(a)) for a in self.largest]
+        return html.table(figures, caption=f"memory of {self.device}") + html.table(
+            arrays, ("size", "array", "made by")
         )
-        head = "<tr><th>size</th><th>array</th><th>made by</th></tr>"
-        return f"<b>memory of {escape(self.device)}</b><table>{figures}</table><table>{head}{arrays}</table>"
 
 
 def of(device: Any = None, largest: int = 10) -> Memory:

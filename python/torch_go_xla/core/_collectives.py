@@ -24,12 +24,12 @@ from .._backend import partitioning
 from .._core import core as _native
 from ..distributed._members import Members, check_apart
 
-REDUCE_SUM = "sum"
-REDUCE_MUL = "mul"
-REDUCE_AND = "and"
-REDUCE_OR = "or"
-REDUCE_MIN = "min"
-REDUCE_MAX = "max"
+REDUCE_SUM = "sum"  # the sum of the values
+REDUCE_MUL = "mul"  # their product
+REDUCE_AND = "and"  # logical and, of bools; bitwise, of integers
+REDUCE_OR = "or"  # logical or, of bools; bitwise, of integers
+REDUCE_MIN = "min"  # the smallest value
+REDUCE_MAX = "max"  # the largest value
 
 _FOLDS = {"sum": "sum", "mul": "product", "and": "band", "or": "bor", "min": "min", "max": "max"}
 

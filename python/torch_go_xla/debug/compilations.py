@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from html import escape
 from typing import overload
 
+from .._backend import html
 from .._core import core as _native
 
 __all__ = ["Compilation", "Compilations", "explain", "recent"]
@@ -96,9 +96,7 @@ class Compilations(Sequence[Compilation]):
 
     def _repr_html_(self) -> str:
         names = ("step", "device", "nodes", "reason", "was", "now", "where")
-        head = "".join(f"<th>{n}</th>" for n in names)
-        rows = ("".join(f"<td>{escape(str(getattr(c, n)))}</td>" for n in names) for c in self._items)
-        return f"<table><tr>{head}</tr>{''.join(f'<tr>{r}</tr>' for r in rows)}</table>"
+        return html.table(([getattr(c, n) for n in names] for c in self._items), names)
 
 
 def recent() -> Compilations:

@@ -6,6 +6,13 @@
     graph.of(loss)                      # drawn by a notebook
     graph.of(loss).save("loss.svg")
 
+Large graphs are folded by module, with cost and search, by a page that any browser shows::
+
+    with graph.modules(model) as modules:
+        loss = model(x).sum()
+        loss.backward()
+    graph.of(loss, *(p.grad for p in model.parameters()), modules=modules).save("step.html")
+
 A node is drawn below its operands. Numbers that are operands stand in their user's box; `xla::data` is a value
 that is on the device already.
 """
@@ -14,14 +21,17 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
 import torch
 
 from .. import _XLAC
+from . import _cost, _view
+from ._modules import Modules, modules
 
-__all__ = ["Graph", "Node", "of", "stablehlo", "text"]
+__all__ = ["Graph", "Node", "modules", "of", "stablehlo", "text"]
 
 # Sizes in px.
 _CHAR, _LINE, _PAD, _GAP_X, _GAP_Y, _MARGIN = 6.6, 15, 8, 18, 34, 12
@@ -52,6 +62,10 @@ class Node:
     x: float = 0.0  # the left edge, as y the upper one
     y: float = 0.0
     numbers: str = ""
+    line: str = ""  # of Python, "file:line", that recorded it; "" for what autograd records
+    module: tuple[str, ...] = ()  # the names of the modules around it, the outermost first
+    flops: int = 0  # floating-point operations, estimated from the shapes
+    bytes: int = 0  # of the result
 
     @property
     def lines(self) -> list[str]:
@@ -81,6 +95,8 @@ class Graph:
 
     Args:
         text: the graph, as `text` returns it.
+        lines: the Python line of each node, in the order of the text, if they are known.
+        paths: the names of the modules around each node, likewise.
 
     Example:
         >>> import os, tempfile, torch, torch_go_xla
@@ -90,14 +106,23 @@ class Graph:
         ['aten::sin', 'aten::cos']
         >>> drawn.svg()[:4]
         '<svg'
+        >>> drawn.html()[:15]
+        '<!doctype html>'
         >>> drawn.save(os.path.join(tempfile.mkdtemp(), "cos.svg"))
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(
+        self, text: str, lines: Sequence[str] | None = None, paths: Sequence[tuple[str, ...]] | None = None
+    ) -> None:
         self.text = text
         self.nodes: dict[int, Node] = {}
         self.results: list[int] = []
         self._read()
+        for index, node in self.nodes.items():
+            node.line = lines[index - 1] if lines else ""
+            node.module = paths[index - 1] if paths else ()
+            node.flops = _cost.flops(node.op, node.shape, [self.nodes[o].shape for o in node.operands])
+            node.bytes = _cost.size(node.shape)
         self._layers = self._layout()
 
     def _read(self) -> None:
@@ -164,6 +189,13 @@ class Graph:
         parts += [_box(node, i in self.results) for i, node in self.nodes.items()]
         return "\n".join([*parts, "</svg>"])
 
+    def html(self) -> str:
+        """Return a page without references to other files: the graph folded by module, with cost, zoom and search.
+
+        Nodes without a module are folded by the Python line that recorded them.
+        """
+        return _view.page(self.nodes, self.results, repr(self))
+
     def _repr_svg_(self) -> str:
         return self.svg()
 
@@ -171,16 +203,27 @@ class Graph:
         return f"Graph of {len(self.nodes)} nodes in {len(self._layers)} layers"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the picture to a file.
+        """Write the graph to a file: a picture, a page for a browser, or a graph for Model Explorer.
+
+        Netron and Model Explorer also open the text of `stablehlo` as a file ``.mlir``.
 
         Args:
-            path: the file, ``.svg``.
+            path: the file: ``.svg``, ``.html`` or ``.json``.
 
         Raises:
             OSError: the file cannot be written.
+            ValueError: the name of the file ends in something else.
         """
+        forms: dict[str, Callable[[], str]] = {
+            ".svg": self.svg,
+            ".html": self.html,
+            ".json": lambda: _view.model_explorer(self.nodes, self.results, repr(self)),
+        }
+        form = forms.get(os.path.splitext(path)[1])
+        if form is None:
+            raise ValueError(f"{os.fspath(path)}: expected a name that ends in {', '.join(forms)}")
         with open(path, "w", encoding="utf-8") as file:
-            file.write(self.svg())
+            file.write(form())
 
 
 def _pack(layer: list[Node]) -> None:
@@ -274,13 +317,14 @@ def stablehlo(*tensors: torch.Tensor) -> str:
     return _XLAC._get_stablehlo(tensors)
 
 
-def of(*tensors: torch.Tensor) -> Graph:
+def of(*tensors: torch.Tensor, modules: Modules | None = None) -> Graph:
     """Return the graph that computes some xla tensors, as it is recorded now.
 
     Tensors that are computed already have no nodes.
 
     Args:
         tensors: the tensors.
+        modules: what `modules` has yielded, to fold the graph by module.
 
     Raises:
         RuntimeError: a tensor is not on an xla device.
@@ -292,4 +336,6 @@ def of(*tensors: torch.Tensor) -> Graph:
         >>> graph.of(torch.ones(2, device="xla").sin())  # a notebook draws it
         Graph of ... nodes in ... layers
     """
-    return Graph(text(*tensors))
+    infos = _XLAC._get_xla_tensors_nodes(tensors)
+    paths = None if modules is None else [modules.of(info["slot"]) for info in infos]
+    return Graph(text(*tensors), [info["where"] for info in infos], paths)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .._backend import html
 from .._core import core as _native
 
 __all__ = [
+    "Report",
     "clear_all",
     "clear_counters",
     "clear_metrics",
@@ -18,9 +20,11 @@ __all__ = [
     "metric_data",
     "metric_names",
     "metrics_report",
+    "report",
     "short_metrics_report",
 ]
 
+_SHOWN = (0.5, 0.95)  # of the percentiles, in a table
 _SHORT_COUNTERS = ("CachedCompile", "UncachedCompile", "MarkStep", "TracedOps")
 _SHORT_METRICS = ("CompileTime", "ExecuteTime", "TransferToDeviceTime", "TransferFromDeviceTime")
 
@@ -173,6 +177,64 @@ def _metric(m: dict[str, Any]) -> str:
     )
 
 
+class Report:
+    """Everything counted and measured at one moment; printed as `metrics_report`, by a notebook as tables.
+
+    Example:
+        >>> import torch, torch_go_xla, torch_go_xla.debug.metrics as met
+        >>> x = (torch.ones(3, device="xla") * 5).tolist()
+        >>> print(met.report())
+        Metric: ...
+          TotalSamples: ...
+        Counter: ...
+    """
+
+    def __init__(self) -> None:
+        self._metrics = _native.metrics()
+        self._counters = sorted(_native.counters().items())
+        self._memory = client_memory()
+
+    def __str__(self) -> str:
+        parts = [_metric(m) for m in self._metrics]
+        parts += [f"Counter: {name}\n  Value: {value}\n" for name, value in self._counters]
+        parts += [
+            f"ClientMemory: {purpose}\n  Value: {_text(n, 'bytes')}\n" for purpose, (n, _) in self._memory.items()
+        ]
+        return "".join(parts)
+
+    def __repr__(self) -> str:
+        return f"Report of {len(self._metrics)} metrics and {len(self._counters)} counters"
+
+    def _repr_html_(self) -> str:
+        times = [
+            (
+                m["name"],
+                m["count"],
+                _text(m["total"], m["unit"]),
+                *(_text(dict(m["percentiles"])[p], m["unit"]) for p in _SHOWN),
+            )
+            for m in self._metrics
+        ]
+        held = [(purpose, _text(n, "bytes"), blocks) for purpose, (n, blocks) in self._memory.items()]
+        return (
+            html.table(times, ("metric", "samples", "total", *(f"{p:.0%}" for p in _SHOWN)))
+            + html.table(self._counters, ("counter", "value"))
+            + html.table(held, ("memory of the client", "size", "blocks"))
+        )
+
+
+def report() -> Report:
+    """Return everything counted and measured, which a notebook shows as tables.
+
+    Example:
+        >>> import torch_go_xla, torch_go_xla.debug.metrics as met
+        >>> torch_go_xla.sync()
+        >>> met.report()
+        Report of ... metrics and ... counters
+    """
+    return Report()
+
+
 def metrics_report() -> str:
     """Return everything counted and measured, as text.
 
@@ -187,10 +249,7 @@ def metrics_report() -> str:
           Percentiles: ...
         Counter: ...
     """
-    parts = [_metric(m) for m in _native.metrics()]
-    parts += [f"Counter: {name}\n  Value: {value}\n" for name, value in sorted(_native.counters().items())]
-    parts += [f"ClientMemory: {purpose}\n  Value: {_text(n, 'bytes')}\n" for purpose, (n, _) in client_memory().items()]
-    return "".join(parts)
+    return str(report())
 
 
 def short_metrics_report(counter_names: Sequence[str] | None = None, metric_names: Sequence[str] | None = None) -> str:

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from .._backend import partitioning
+from .._backend import html, partitioning
 
 __all__ = ["Placed", "Placements", "placements"]
+
+_HEAD = ("name", "shape", "dtype", "placement", "bytes per device")
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Placed:
 
 
 class Placements(list[Placed]):
-    """The parameters and buffers of a module; printed as a table with sums.
+    """The parameters and buffers of a module; printed as a table with sums, which a notebook shows.
 
     Example:
         >>> import torch
@@ -57,13 +59,18 @@ class Placements(list[Placed]):
         """Return how many bytes each device holds of all together."""
         return tuple(map(sum, zip(*(p.bytes for p in self), strict=True)))
 
-    def __str__(self) -> str:
-        rows = [("name", "shape", "dtype", "placement", "bytes per device")]
-        rows += [
+    def _rows(self) -> list[tuple[str, ...]]:
+        rows = [
             (p.name, str(list(p.shape)), str(p.dtype).removeprefix("torch."), p.placement or "-", _bytes(p.bytes))
             for p in self
         ]
-        rows.append(("", "", "", "", _bytes(self.bytes_per_device())))
+        return [*rows, ("", "", "", "", _bytes(self.bytes_per_device()))]
+
+    def _repr_html_(self) -> str:
+        return html.table(self._rows(), _HEAD)
+
+    def __str__(self) -> str:
+        rows = [_HEAD, *self._rows()]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 

@@ -16,6 +16,7 @@ from ..distributed import spmd as xs
 
 __all__ = ["DEFAULT_MASK_VALUE", "flash_attention"]
 
+# The score of a pair that attention leaves out: finite, so that a row of such scores has no NaN.
 DEFAULT_MASK_VALUE = -0.7 * float(torch.finfo(torch.float32).max)
 
 

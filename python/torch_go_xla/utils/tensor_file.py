@@ -13,6 +13,8 @@ import torch
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from .. import plugins
+from .._backend.core import native
 from .._backend.snapshot import plainly, unwrapped
 from .._backend.storage import saved_as_cpu
 from .whole_file import Sink, replacing
@@ -67,7 +69,7 @@ class Progress:
         """
         self._done += nbytes
         now = self._clock()
-        if now < self._next or not _on_terminal():
+        if now < self._next or not _on_terminal() or not plugins.is_on(native().setting("TORCH_GO_XLA_PROGRESS")):
             return
         self._next, self._shown = now + _REFRESH, True
         share = min(self._done / max(self.total, 1), 1)

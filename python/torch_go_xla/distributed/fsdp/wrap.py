@@ -22,6 +22,7 @@ __all__ = [
     "transformer_auto_wrap_policy",
 ]
 
+# Decides whether a module is wrapped: called with `module`, `recurse` and `unwrapped_params`, returns a bool.
 Policy = Callable[..., bool]
 
 

@@ -8,25 +8,20 @@ from typing import Any
 import torch
 
 from ... import _XLAC, runtime
-from ..._backend.op_sharding import OpSharding, ShardingType
+from ..._backend import tiles
+from ..._backend.op_sharding import OpSharding
 
 __all__ = ["construct_v1_sharding_str", "visualize_sharding", "visualize_tensor_sharding"]
 
 
 def _cells(sharding: str) -> list[list[str]]:
     """Return a text for each tile of the first two dimensions: the devices that hold it, or a tile behind it."""
-    parsed = OpSharding.parse(sharding or "{replicated}")
-    if parsed.type is ShardingType.MAXIMAL:
-        rows, columns, devices = 1, 1, list(parsed.devices)
-    elif parsed.tiles:
-        rows, columns = (*parsed.tiles, 1)[:2]
-        devices = list(parsed.devices)
-    else:
-        rows, columns, devices = 1, 1, list(range(runtime.global_runtime_device_count()))
-    each = len(devices) // (rows * columns)
-    tiles = [devices[i * each : (i + 1) * each] for i in range(rows * columns)]
-    names = [f"{runtime.device_type()} {ids[0] if len(ids) == 1 and parsed.tiles else ids}" for ids in tiles]
-    return [names[i * columns : (i + 1) * columns] for i in range(rows)]
+    tiled = bool(OpSharding.parse(sharding or "{replicated}").tiles)
+
+    def name(ids: list[int]) -> str:
+        return f"{runtime.device_type()} {ids[0] if len(ids) == 1 and tiled else ids}"
+
+    return [[name(ids) for ids in row] for row in tiles.tiles(sharding)]
 
 
 def visualize_sharding(

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ... import runtime
+from ..._backend import html
 from ..._backend.op_sharding import OpSharding
 
 __all__ = [
@@ -34,7 +35,7 @@ PartitionSpec = tuple[tuple[int | str, ...] | int | str | None, ...]
 """For each dimension of a tensor the mesh axis, by number or name, that it is sharded over; a tuple of axes, the one
 with the largest pieces first; None for a dimension that is not sharded. Along the other axes are copies."""
 
-Array = npt.NDArray[np.int64]
+Array = npt.NDArray[np.int64]  # of device numbers
 
 
 def _require(condition: bool, message: str) -> None:
@@ -179,6 +180,13 @@ class Mesh:
         from torch.distributed.device_mesh import DeviceMesh
 
         return DeviceMesh("xla", self.get_logical_mesh().tolist(), mesh_dim_names=self.axis_names)
+
+    def _repr_html_(self) -> str:
+        names = self.axis_names or range(len(self.mesh_shape))
+        title = " × ".join(f"{name}: {size}" for name, size in zip(names, self.mesh_shape, strict=True))
+        devices = self.get_logical_mesh().reshape((-1, self.mesh_shape[-1]) if self.mesh_shape else (1, 1))
+        kind = runtime.device_type()
+        return html.grid(([(d, f"{kind} {d}") for d in row] for row in devices.tolist()), f"mesh of {title}")
 
     def __str__(self) -> str:
         return (

@@ -37,7 +37,7 @@ __all__ = [
     "wrap_as_sharded_tensor",
 ]
 
-aten = torch.ops.aten
+aten = torch.ops.aten  # torch's ops, by torch_xla's name
 
 # Ops whose result lies on the devices as their operand does.
 _KEEP_LAYOUT = {aten.detach.default, aten.alias.default, aten.clone.default}

@@ -17,7 +17,8 @@ from torch.distributed.tensor.placement_types import Placement, Replicate
 from torch.utils._python_dispatch import return_and_correct_aliasing
 from torch.utils._pytree import tree_map_only
 
-from ..._backend import partitioning
+from ..._backend import partitioning, tiles
+from ..._backend.snapshot import unwrapped
 from ..._backend.storage import is_saved_as_cpu
 from . import _layout, _parted
 from ._local import ToLocal
@@ -152,6 +153,9 @@ class XlaDTensor(_parted.Parted, DTensor):
             f"DTensor(global_tensor={self._local_tensor}, device_mesh={self._spec.mesh}, "
             f"placements={self._spec.placements})"
         )
+
+    def _repr_html_(self) -> str:
+        return tiles.picture(unwrapped(self._local_tensor))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if type(self) is not XlaDTensor:
