@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 
 import torch_go_xla
+from torch_go_xla._core import core
 from torch_go_xla.debug import compilations, metrics, profiler
 from torch_go_xla.tiers import get_tier, set_tier
 
@@ -306,6 +307,34 @@ def test_values_count_in_the_limit_of_memory(ok, python):
     limited["PJRT_XLA_CPU_MEMORY_LIMIT_BYTES"] = str(60 << 20)
     refused = python(program, 2, **limited)
     assert refused.code == 1 and "out of memory" in refused.err
+
+
+def test_values_on_the_way_count_in_the_limit_of_memory(ok, python):
+    """Scaled rows are there beside what they are added to."""
+    limited = {"XLA_TIER": "eager", "PJRT_XLA_CPU_MEMORY_LIMIT_BYTES": str(60 << 20)}
+    assert ok("tiers/limited.py", "rows", **limited).split() == ["1.0", "2"]
+    limited["PJRT_XLA_CPU_MEMORY_LIMIT_BYTES"] = str(44 << 20)
+    refused = python("tiers/limited.py", "rows", **limited)
+    assert refused.code == 1 and "out of memory" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("graph", "written"),
+    [
+        (lambda x: torch.rand(1000, device="xla").sin(), 8000),  # with the zeros that it replaces
+        (lambda x: x.view(torch.int16).neg(), 4000),
+        (lambda x: torch.zeros(1000, device="xla", dtype=torch.double).copy_(x).sin(), 16000),
+        (lambda x: x.view(10, 100).t()[3:].sin(), 0),
+    ],
+    ids=["random", "other bytes", "other type", "views"],
+)
+def test_what_kernels_write_on_the_way_is_counted(graph, written):
+    """An op whose last step is a view has called a kernel before."""
+    x = floats(1000).to("xla")
+    with set_tier("eager"):
+        kept = graph(x)
+        torch_go_xla.sync()
+    assert core.compilations()[-1]["work"]["bytes"] == written, kept
 
 
 def test_what_is_compiled_because_of_an_op_ran_on_the_device():

@@ -18,12 +18,11 @@ const (
 	longestLine = 200
 )
 
-// lowered is the graph of a program in text, one line a node, to compare later ones with.
+// lowered is the graph of a program, to compare later ones with.
 type lowered struct {
-	key   lazy.Key
+	plan  *lazy.Plan
 	step  int64
-	lines []string
-	where []string // the source line of each, "" where it is not known
+	lines []uint64 // see lazy.Plan.Lines
 }
 
 // Compilation says why a graph was lowered again.
@@ -64,22 +63,7 @@ const argument = " (argument"
 
 // explain notes that the plan is lowered again, and how it differs from the earlier graph nearest to it.
 func (h *history) explain(p *lazy.Plan, d *runtime.Device, step int64, where func(int32) string, ops *interpretable) {
-	now := lowered{key: p.Key, step: step}
-	text := strings.Split(strings.TrimSuffix(printPlan(p), "\n"), "\n")
-	for i, l := range text {
-		if head, rest, ok := strings.Cut(l, argument); ok { // its value does not matter
-			l = head[:strings.LastIndexByte(head, ' ')] + argument + rest
-		}
-		if len(l) > longestLine {
-			l = l[:longestLine] + "…"
-		}
-		now.lines = append(now.lines, l)
-		at := ""
-		if i < len(p.Nodes) {
-			at = where(p.Trace.Graph.At(p.Nodes[i]).Loc)
-		}
-		now.where = append(now.where, at)
-	}
+	now := lowered{plan: p.Copy(), step: step, lines: p.Lines()}
 	c := Compilation{Step: step, Program: p.Key.String(), Device: d.String(),
 		Nodes: len(p.Nodes), Params: len(p.Params), Results: len(p.Roots), ops: ops}
 	var near *lowered
@@ -92,9 +76,9 @@ func (h *history) explain(p *lazy.Plan, d *runtime.Device, step int64, where fun
 		c.Reason = "the first graph"
 	} else {
 		c.Nearest = near.step
-		c.Was, c.Now = at(near.lines, c.Equal), at(now.lines, c.Equal)
-		for i := c.Equal; c.Where == "" && i < len(now.where); i++ { // what autograd records has no line: the next op's
-			c.Where = now.where[i]
+		c.Was, c.Now = near.text(c.Equal), now.text(c.Equal)
+		for i := c.Equal; c.Where == "" && i < len(p.Nodes); i++ { // what autograd records has no line: the next op's
+			c.Where = where(p.Trace.Graph.At(p.Nodes[i]).Loc)
 		}
 		c.Reason = difference(c.Was, c.Now)
 	}
@@ -129,14 +113,22 @@ func appendTo(path, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-func at(lines []string, i int) string {
-	if i < len(lines) {
-		return lines[i]
+// text is a line of the graph's text form; "" behind the last one.
+func (l *lowered) text(i int) string {
+	if i >= len(l.lines) {
+		return ""
 	}
-	return ""
+	text := planLine(l.plan, i)
+	if head, rest, ok := strings.Cut(text, argument); ok { // its value does not matter
+		text = head[:strings.LastIndexByte(head, ' ')] + argument + rest
+	}
+	if len(text) > longestLine {
+		text = text[:longestLine] + "…"
+	}
+	return text
 }
 
-func common(a, b []string) int {
+func common(a, b []uint64) int {
 	n := min(len(a), len(b))
 	for i := range n {
 		if a[i] != b[i] {

@@ -12,12 +12,21 @@ import (
 
 // printPlan is the text form of a plan, one line a node, numbered as the plan numbers them.
 func printPlan(p *lazy.Plan) string {
-	g := &p.Trace.Graph
-	operand := func(id ir.ID) string { return ref(p, id) }
 	var b strings.Builder
-	for _, id := range p.Nodes {
-		fmt.Fprintf(&b, "%s = %s\n", ref(p, id), ir.Text(ops.Vocabulary, g, id, operand))
+	for i := range len(p.Nodes) + 1 {
+		b.WriteString(planLine(p, i) + "\n")
 	}
+	return b.String()
+}
+
+// planLine is a line of a plan's text: of a node, or the one behind them, of what the plan returns.
+func planLine(p *lazy.Plan, i int) string {
+	g := &p.Trace.Graph
+	if i < len(p.Nodes) {
+		id := p.Nodes[i]
+		return ref(p, id) + " = " + ir.Text(ops.Vocabulary, g, id, func(id ir.ID) string { return ref(p, id) })
+	}
+	var b strings.Builder
 	b.WriteString("return")
 	for i, r := range p.Roots {
 		if i > 0 {
@@ -25,7 +34,6 @@ func printPlan(p *lazy.Plan) string {
 		}
 		b.WriteString(" " + ref(p, r.ID) + " : " + g.Shape(r.ID).String())
 	}
-	b.WriteByte('\n')
 	return b.String()
 }
 

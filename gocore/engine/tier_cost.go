@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"math"
+	"slices"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/interp"
 )
@@ -19,17 +20,26 @@ type work struct {
 	Functions  int64 `json:"functions"`
 }
 
-// moduleLoops are StableHLO's ops for which XLA makes loops of their own.
-var moduleLoops = []string{"stablehlo.reduce", "stablehlo.sort", "stablehlo.scatter", "stablehlo.gather", "stablehlo.while", "stablehlo.dynamic_update_slice",
-	"stablehlo.concatenate", "stablehlo.select_and_scatter"}
+// dialect is before the name of each op of a module.
+var dialect = []byte("stablehlo.")
+
+// moduleLoops are StableHLO's ops for which XLA makes loops of their own, by the beginnings of their names.
+var moduleLoops = [][]byte{[]byte("reduce"), []byte("sort"), []byte("scatter"), []byte("gather"), []byte("while"), []byte("dynamic_update_slice"),
+	[]byte("concatenate"), []byte("select_and_scatter")}
 
 func workOf(module []byte, steps interp.Work) work {
 	w := work{Statements: int64(bytes.Count(module, []byte("\n"))), Calls: int64(steps.Calls), Bytes: max(steps.Bytes, 0), Results: steps.Results,
 		Products: steps.Products, Functions: steps.Functions}
-	for _, op := range moduleLoops {
-		w.Loops += int64(bytes.Count(module, []byte(op)))
+	for rest := module; ; {
+		_, name, found := bytes.Cut(rest, dialect)
+		if !found {
+			return w
+		}
+		if slices.ContainsFunc(moduleLoops, func(op []byte) bool { return bytes.HasPrefix(name, op) }) {
+			w.Loops++
+		}
+		rest = name
 	}
-	return w
 }
 
 // cost is what a graph is predicted to cost, in nanoseconds.

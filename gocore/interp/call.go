@@ -94,6 +94,9 @@ func (w *writer) callTo(signature string, results []int64, shapes []*shape.Shape
 	words = append(words, int64(len(results)))
 	roots := make([]int64, len(results))
 	for i, r := range results {
+		if slices.Contains(w.temps, r) {
+			w.scratch += shapes[i].Bytes()
+		}
 		roots[i] = w.rootOf(r)
 		words = append(append(words, r, roots[i]), typed(shapes[i])...)
 	}

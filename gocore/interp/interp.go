@@ -89,7 +89,7 @@ type Work struct {
 	Products int64
 	// Functions are the elements of functions that a compiled program computes more slowly.
 	Functions int64
-	// Peak is how many bytes of the values that it makes are there at one time, besides small ones.
+	// Peak is how many bytes of the values that it makes are there at one time, temporary ones too.
 	Peak int64
 }
 
@@ -117,7 +117,7 @@ func Write(p *lazy.Plan) (*Program, error) {
 		w.root[r.ID] = i
 	}
 	for i, id := range p.Nodes {
-		w.node, w.index, w.temps = id, i, w.temps[:0]
+		w.node, w.index, w.temps, w.scratch, w.before = id, i, w.temps[:0], 0, w.p.Calls
 		w.Node(w.g, id)
 		if reason := w.write(); reason != "" {
 			return nil, &Refusal{ops.Name(w.g.At(id).Op), reason}
@@ -137,19 +137,21 @@ func Write(p *lazy.Plan) (*Program, error) {
 // writer is the state of one Write. Its Args are those of the node being written.
 type writer struct {
 	ir.Args
-	plan   *lazy.Plan
-	g      *ir.Graph
-	p      *Program
-	node   ir.ID
-	index  int // of the node in the plan
-	values int64
-	value  []int64 // by slot: number of the value + 1
-	last   []int   // by slot: index of the last node that reads it + 1; 0: none, -1: it stays
-	scalar map[ir.ID]int64
-	root   map[ir.ID]int
-	opOf   map[string]int64 // by op and schema
-	temps  []int64          // values that are freed behind the node
-	wrote  opcode           // the latest instruction
+	plan    *lazy.Plan
+	g       *ir.Graph
+	p       *Program
+	node    ir.ID
+	index   int // of the node in the plan
+	values  int64
+	value   []int64 // by slot: number of the value + 1
+	last    []int   // by slot: index of the last node that reads it + 1; 0: none, -1: it stays
+	scalar  map[ir.ID]int64
+	root    map[ir.ID]int
+	opOf    map[string]int64 // by op and schema
+	temps   []int64          // values that are freed behind the node
+	seen    int64            // the value that the node's latest view is of
+	before  int              // how many kernels the nodes before call
+	scratch int64            // bytes of temps
 	// Memory that the nodes before have filled: whose it is and how many values lie in it, by slot.
 	owner []ir.ID
 	lying []int32
@@ -205,8 +207,8 @@ func (w *writer) write() (reason string) {
 	return ""
 }
 
-// views are the instructions that copy nothing.
-var views = []opcode{opTranspose, opSlice, opDynamicSlice, opBroadcast, opReshape, opStrided, opSame, opFree}
+// views are the instructions that copy nothing: dst, src, …
+var views = []opcode{opTranspose, opSlice, opDynamicSlice, opBroadcast, opReshape, opStrided, opSame}
 
 // Multiplications are those of a product of matrices or a convolution, on which compiled programs and torch's kernels spend
 // the same time; 0 for another node.
@@ -249,7 +251,7 @@ func (w *writer) weigh() {
 	if n.Op == ir.OpData || n.Op == ir.OpScalar {
 		return
 	}
-	view, product := slices.Contains(views, w.wrote), Multiplications(w.g, w.node)
+	view, product := w.p.Calls == w.before, Multiplications(w.g, w.node)
 	w.p.Products += product
 	if slices.Contains(scalarFunctions, ops.Of(n.Op).Name) {
 		w.p.Functions += w.out(0).Numel()
@@ -259,7 +261,7 @@ func (w *writer) weigh() {
 		switch {
 		case w.last[id] == 0: // no one reads it
 		case view:
-			w.lies(id, w.owner[w.g.In(w.node)[0]])
+			w.lies(id, w.viewed())
 		default:
 			w.lies(id, id)
 			w.live += bytes
@@ -268,7 +270,17 @@ func (w *writer) weigh() {
 			w.p.Bytes += bytes
 		}
 	}
-	w.p.Peak = max(w.p.Peak, w.live)
+	w.p.Peak = max(w.p.Peak, w.live+w.scratch)
+}
+
+// viewed is whose memory the node's view is of: None for a parameter's or a number's.
+func (w *writer) viewed() ir.ID {
+	for _, in := range w.g.In(w.node) {
+		if in != ir.None && w.valueOf(in) == w.seen {
+			return w.owner[in]
+		}
+	}
+	return ir.None
 }
 
 // lies notes whose memory a value lies in: None for a parameter's.
@@ -363,8 +375,11 @@ func (w *writer) emit(op opcode, parts ...[]int64) {
 	for _, p := range parts {
 		n += len(p)
 	}
-	w.wrote = op
-	if op != opNumber && !slices.Contains(views, op) {
+	switch {
+	case op == opNumber || op == opFree:
+	case slices.Contains(views, op):
+		w.seen = parts[0][1]
+	default:
 		w.p.Calls++
 	}
 	w.p.Words = append(w.p.Words, int64(op), int64(n))

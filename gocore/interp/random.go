@@ -55,6 +55,7 @@ func (w *writer) draw(what drawn, natural *shape.Shape, block, low, high int64) 
 	}
 	key, draws := w.Len()-2, w.Len()-1
 	v = value(w.temp())
+	w.scratch += natural.Bytes()
 	w.emit(opRandom, list(int64(v), int64(what), w.numberRef(w.ID(key)), w.numberRef(w.ID(draws)), block, low, high, truth(wide), int64(natural.Rank())), natural.Dims)
 	return v, block + (n+each-1)/each
 }
@@ -107,6 +108,7 @@ func (w *writer) chance(p float64) (value, *shape.Shape) {
 	s := shape.Of(dtype.Bool, w.out(0).Dims)
 	if p <= 0 || p >= 1 {
 		v := w.temp()
+		w.scratch += s.Bytes()
 		w.emit(opFull, list(v, w.constant(ir.Number{Type: dtype.I64, I: truth(p >= 1)})), typed(s))
 		return value(v), s
 	}

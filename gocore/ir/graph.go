@@ -294,6 +294,11 @@ func (g *Graph) Dependents(of ID) func(ID) bool {
 	return func(id ID) bool { return reached[id] }
 }
 
+// Copy is a graph of the same nodes, to be read.
+func (g *Graph) Copy() Graph {
+	return Graph{nodes: slices.Clone(g.nodes), ins: slices.Clone(g.ins), attrs: slices.Clone(g.attrs)}
+}
+
 // Reset empties the graph and keeps its memory, unless the last graph was far larger than usual.
 func (g *Graph) Reset() {
 	const keep = 1 << 20

@@ -281,6 +281,29 @@ func (p *Plan) key(g *ir.Graph) {
 	p.Key = Key{a, b}
 }
 
+// Lines is a hash of each line of the plan's text: of its nodes in order, and of its results. Equal lines have equal ones.
+func (p *Plan) Lines() []uint64 {
+	g := &p.Trace.Graph
+	lines := make([]uint64, 0, len(p.Nodes)+1)
+	for _, id := range p.Nodes {
+		h := g.At(id).Hash
+		for _, in := range g.In(id) {
+			h = fold(h, p.Ref(g, in))
+		}
+		lines = append(lines, h)
+	}
+	h := uint64(len(p.Roots))
+	for _, r := range p.Roots {
+		h = fold(fold(h, p.Ref(g, r.ID)), g.Shape(r.ID).Hash)
+	}
+	return append(lines, h)
+}
+
+// Copy is a plan of the same nodes and results, without their buffers, to print after the trace is flushed.
+func (p *Plan) Copy() *Plan {
+	return &Plan{Trace: &alias.Trace{Graph: p.Trace.Graph.Copy()}, Nodes: slices.Clone(p.Nodes), Roots: slices.Clone(p.Roots), local: slices.Clone(p.local)}
+}
+
 // Ref is the process-independent name of a value: the local number of its node and which result it is;
 // 0 for None.
 func (p *Plan) Ref(g *ir.Graph, id ir.ID) uint64 {

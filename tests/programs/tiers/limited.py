@@ -1,4 +1,7 @@
-"""Sorts so many scaled copies of 16 MiB in one graph: run by test_tiers.py with a limit of memory."""
+"""Computes in one graph what needs several times 16 MiB: run by test_tiers.py with a limit of memory.
+
+It sorts so many scaled copies, or adds one that it scales; prints a value and how many graphs ran op by op.
+"""
 
 import sys
 
@@ -9,5 +12,9 @@ from torch_go_xla.debug import metrics
 
 x = torch.ones(1 << 22, device="xla")
 torch_go_xla.sync(wait=True)
-y = sum((x * k).sort()[0] for k in range(int(sys.argv[1])))
+if sys.argv[1] == "rows":
+    x = x.view(1 << 10, 1 << 12)
+    y = x.index_add(0, torch.zeros(1 << 10, dtype=torch.long, device="xla"), x, alpha=2)[1]
+else:
+    y = sum((x * k).sort()[0] for k in range(int(sys.argv[1])))
 print(y[0].item(), metrics.counter_value("InterpretedGraphs"))
