@@ -50,7 +50,7 @@ func TestResults(t *testing.T) {
 		{"tuple", message(shardingType, typeTuple, shardingTuple, rows, shardingTuple, "",
 			shardingTuple, message(shardingType, typeOther, shardingTiles, []int64{2, 1, 2}, shardingDevices, []int64{0, 1, 2, 3}, shardingPartial, 1),
 			shardingTuple, message(shardingType, typeOther, shardingTiles, []int64{2, 2}, shardingSubgroups, []int64{0}, shardingIota, []int64{2, 2}, shardingTranspose, []int64{1, 0})),
-			"[{devices=[4,1]<=[4]} {replicated} {devices=[2,1,2]<=[4] last_tile_dim_replicate} {devices=[2,2]0,2,1,3 last_tile_dim_replicate}]"},
+			"[{devices=[4,1]<=[4]} {replicated} {devices=[2,1,2]<=[4] last_tile_dim_replicate} {devices=[2,2]<=[2,2]T(1,0) last_tile_dim_replicate}]"},
 	} {
 		got, err := Results(message(1, "name", moduleSharding, tc.sharding, 20, 7))
 		if err != nil || fmt.Sprint(got) != tc.want {

@@ -4,9 +4,9 @@
 //	{maximal device=1}                                     one device holds it
 //	{devices=[2,4]<=[8]}                                   2 × 4 tiles, one a device
 //	{devices=[2,4]<=[4,2]T(1,0)}                           the devices in another order
-//	{devices=[2,1,4]0,1,2,3,4,5,6,7 last_tile_dim_replicate}  2 × 1 tiles, each on 4 devices
+//	{devices=[2,1,4]<=[8] last_tile_dim_replicate}         2 × 1 tiles, each on 4 devices
 //	{manual}                                               every device holds an array of its own
-//	{manual devices=[4,2]0,4,1,5,2,6,3,7}                  4 arrays, each divided between 2 devices as the compiler likes
+//	{manual devices=[4,2]<=[2,4]T(1,0)}                    4 arrays, each divided between 2 devices as the compiler likes
 //
 // Tiles have one size on all devices, the dimension divided by their number and rounded up: the last ones
 // reach past the end of an array that does not divide, where their content means nothing.
@@ -16,6 +16,7 @@
 package sharding
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -140,7 +141,7 @@ func (s *Sharding) HLO(rank int) string {
 		return s.text
 	}
 	tiles := append(slices.Repeat([]int64{1}, rank), s.Tiles[0], s.Copies)
-	return "{devices=[" + list(tiles) + "]" + list(s.Devices) + " last_tile_dims={manual, replicated}}"
+	return "{devices=[" + list(tiles) + "]" + assignment(s.Devices) + " last_tile_dims={manual, replicated}}"
 }
 
 // Within reports that the devices which share an array of manual sharding m hold the same part of one sharded s.
@@ -172,7 +173,7 @@ func (s *Sharding) print() string {
 		if s.Tiles == nil {
 			return "{manual}"
 		}
-		return "{manual devices=[" + list([]int64{s.Tiles[0], s.Copies}) + "]" + list(s.Devices) + "}"
+		return "{manual devices=[" + list([]int64{s.Tiles[0], s.Copies}) + "]" + assignment(s.Devices) + "}"
 	case Maximal:
 		return "{maximal device=" + strconv.FormatInt(s.Devices[0], 10) + "}"
 	}
@@ -183,16 +184,70 @@ func (s *Sharding) print() string {
 		b.WriteString("," + strconv.FormatInt(s.Copies, 10))
 	}
 	b.WriteString("]")
-	if ascending(s.Devices) {
-		b.WriteString("<=[" + strconv.Itoa(len(s.Devices)) + "]")
-	} else {
-		b.WriteString(list(s.Devices))
-	}
+	b.WriteString(assignment(s.Devices))
 	if s.Copies > 1 {
 		b.WriteString(" last_tile_dim_replicate")
 	}
 	b.WriteString("}")
 	return b.String()
+}
+
+// assignment is the text of a list of devices: counted, as Iota has them, if they can be, so that it does not grow with
+// their number.
+func assignment(devices []int64) string {
+	dims, perm := counted(devices)
+	switch {
+	case dims == nil:
+		return list(devices)
+	case len(dims) == 1:
+		return "<=[" + list(dims) + "]"
+	}
+	return "<=[" + list(dims) + "]T(" + list(perm) + ")"
+}
+
+// counted is the shortest dims and perm for which Iota gives the devices; nil if there are none.
+func counted(devices []int64) (dims, perm []int64) {
+	type loop struct{ size, stride int64 }
+	var loops []loop // the outermost first
+	for x := devices; len(x) > 1; {
+		in := loop{1, x[1] - x[0]}
+		for in.size < int64(len(x)) && x[in.size] == x[0]+in.size*in.stride {
+			in.size++
+		}
+		if in.stride < 1 || int64(len(x))%in.size != 0 {
+			return nil, nil
+		}
+		var first []int64 // of each run
+		for run := range slices.Chunk(x, int(in.size)) {
+			for i, d := range run {
+				if d != run[0]+int64(i)*in.stride {
+					return nil, nil
+				}
+			}
+			first = append(first, run[0])
+		}
+		loops = append([]loop{in}, loops...)
+		x = first
+	}
+	if len(loops) == 0 || devices[0] != 0 {
+		return nil, nil
+	}
+	order := slices.Clone(loops)
+	slices.SortFunc(order, func(a, b loop) int { return cmp.Compare(b.stride, a.stride) })
+	stride := int64(1)
+	for _, l := range slices.Backward(order) {
+		if l.stride != stride {
+			return nil, nil
+		}
+		stride *= l.size
+	}
+	for _, l := range order {
+		dims = append(dims, l.size)
+	}
+	for _, l := range loops {
+		perm = append(perm, int64(slices.Index(order, l)))
+	}
+	return dims, perm
 }
 
 func ascending(x []int64) bool {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
@@ -24,7 +25,8 @@ func TestEqualPlacementsAreOnePointer(t *testing.T) {
 		{"{manual}", "{ manual }"},
 		{"{maximal device=2}"},
 		{"{devices=[2,2]<=[4]}", "{devices=[2,2]0,1,2,3}", "{devices=[2,2]<=[2,2]T(0,1)}"},
-		{"{devices=[2,4]0,2,4,6,1,3,5,7}", "{devices=[2,4]<=[4,2]T(1,0)}"},
+		{"{devices=[2,4]<=[4,2]T(1,0)}", "{devices=[2,4]0,2,4,6,1,3,5,7}", "{devices=[2,4]<=[2,2,2]T(2,0,1)}"},
+		{"{devices=[2,4]7,6,5,4,3,2,1,0}"}, {"{devices=[8]0,2,4,6,1,3,7,5}"}, {"{devices=[6]<=[3,2]T(1,0)}", "{devices=[6]0,2,4,1,3,5}"},
 		{"{devices=[2,2]<=[4] last_tile_dim_replicate}", "{devices=[2,2]1,0,3,2 last_tile_dim_replicate}",
 			"{devices=[2,2]<=[4] last_tile_dims={replicated}}"},
 	} {
@@ -40,6 +42,30 @@ func TestEqualPlacementsAreOnePointer(t *testing.T) {
 	}
 	if parsed(t, "{devices=[2,2]<=[4]}") == parsed(t, "{devices=[2,2]0,2,1,3}") {
 		t.Error("the order of the devices does not count")
+	}
+}
+
+// A sharding of any number of devices that are in the order of a mesh has a short text, which is read as the same one.
+func TestTheTextDoesNotGrowWithTheDevices(t *testing.T) {
+	for _, tc := range []struct{ tiles, dims, perm []int64 }{
+		{[]int64{2, 4096}, []int64{8192}, []int64{0}},
+		{[]int64{32, 256}, []int64{256, 32}, []int64{1, 0}},
+		{[]int64{2, 4, 8, 16}, []int64{16, 2, 8, 4}, []int64{1, 3, 2, 0}},
+		{[]int64{4, 1, 2}, []int64{2, 2, 2}, []int64{2, 0, 1}},
+		{[]int64{6, 5, 7}, []int64{7, 5, 6}, []int64{2, 1, 0}},
+	} {
+		for _, kind := range []string{"{devices=[%s]%s}", "{devices=[%s]%s last_tile_dim_replicate}"} {
+			s := parsed(t, fmt.Sprintf(kind, list(tc.tiles), list(Iota(tc.dims, tc.perm))))
+			if text := s.String(); len(text) > 80 || !strings.Contains(text, "<=[") {
+				t.Errorf("the text is %s", text)
+			}
+			table.Lock()
+			delete(table.byText, s.text)
+			table.Unlock()
+			if again := parsed(t, s.text); !slices.Equal(again.Devices, s.Devices) || again.text != s.text {
+				t.Errorf("%s is read as %s", s, again)
+			}
+		}
 	}
 }
 
@@ -162,7 +188,7 @@ func TestManualGroups(t *testing.T) {
 	if rows := m.Rows(2, 4); rows != parsed(t, "{devices=[2,1,2]0,2,1,3 last_tile_dim_replicate}") {
 		t.Error(rows)
 	}
-	if text := m.HLO(1); text != "{devices=[1,2,2]0,2,1,3 last_tile_dims={manual, replicated}}" {
+	if text := m.HLO(1); text != "{devices=[1,2,2]<=[2,2]T(1,0) last_tile_dims={manual, replicated}}" {
 		t.Error(text)
 	}
 	for text, within := range map[string]bool{

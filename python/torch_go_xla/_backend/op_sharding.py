@@ -83,6 +83,7 @@ class OpSharding:
 
     def _set(self, kind: ShardingType, tiles: Sequence[int], devices: Sequence[int]) -> None:
         self.type, self.tiles, self.devices = kind, tuple(tiles), tuple(devices)
+        self._text = self._print()  # once: tensors are marked at each step, over thousands of devices
 
     def _set_tiles(self, tiles: Sequence[int], devices: Sequence[int]) -> None:
         count = math.prod(tiles)
@@ -125,6 +126,9 @@ class OpSharding:
         return len(self.devices) // math.prod(self.tiles)
 
     def __str__(self) -> str:
+        return self._text
+
+    def _print(self) -> str:
         if self.type is ShardingType.MAXIMAL:
             return f"{{maximal device={self.devices[0]}}}"
         if not self.tiles:
