@@ -29,6 +29,7 @@ def test_collectives_under_torchrun() -> None:
 def test_a_process_alone(ok) -> None:
     """No one has launched it: it is a job of one."""
     ok("jobs/a_process_alone.py")
+    ok("jobs/launched_alone.py")
 
 
 def test_training_equals_one_process_and_survivors_go_on(tmp_path: pathlib.Path) -> None:

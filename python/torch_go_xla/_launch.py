@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import _job, plugins
@@ -83,7 +84,8 @@ def spawn(
     if start_method == "fork":
         raise ValueError("torch_go_xla cannot be used in a forked child: use the 'spawn' start method")
     if count == 1:
-        return fn(0, *args)
+        with _alone():
+            return fn(0, *args)
     from torch._C._distributed_c10d import TCPStore
     from torch.multiprocessing.spawn import start_processes
 
@@ -94,6 +96,21 @@ def spawn(
     if context is not None:
         context.store = store  # which serves as long as the processes are waited for
     return context
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Describe this process as a job of one, which init_process_group asks for, unless it is described already."""
+    job = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+    if job.keys() & os.environ.keys():
+        yield
+        return
+    os.environ.update(job)
+    try:
+        yield
+    finally:
+        for name in job:
+            os.environ.pop(name, None)
 
 
 def _run(index: int, fn: Callable[..., Any], args: tuple[Any, ...], count: int, port: int, secret: str) -> None:

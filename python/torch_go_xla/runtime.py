@@ -79,7 +79,8 @@ def use_spmd(auto: bool = False) -> None:
     """Make one device, ``xla:0``, of all devices of all processes, over which tensors and programs are sharded.
 
     Call it before there are tensors on other devices. Those on ``xla:0`` stay, on every device. Every process runs the
-    same program on the same values, of which its devices hold their shards. Calling it again does nothing.
+    same program on the same values, of which its devices hold their shards. Calling it again does nothing. It sets the
+    variable XLA_USE_SPMD, so that processes which this one spawns use SPMD too.
 
     Args:
         auto: must be False: tensors are annotated by hand.

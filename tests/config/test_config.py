@@ -103,6 +103,10 @@ def test_spmd_by_variable(ok) -> None:
     assert ok(first, XLA_USE_SPMD="1", CPU_NUM_DEVICES="2").split() == ["True", "2"], "before anything opens the device"
 
 
+def test_spawned_processes_use_spmd_too(ok) -> None:
+    assert ok("spmd_api/spawned.py", CPU_NUM_DEVICES="2").split() == ["True"]
+
+
 def test_the_page_is_the_table() -> None:
     page = Path(__file__).parents[2] / "docs" / "environment.md"
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*) \|$", page.read_text(), re.M)

@@ -165,3 +165,10 @@ def test_submodules_are_there_without_an_import(ok) -> None:
     for package in (torch_go_xla, torch_go_xla.debug):
         with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
             _ = package.nothing
+
+
+def test_data_is_sent_as_lists() -> None:
+    (alone,) = xm.send_cpu_data_to_device(torch.ones(2), "xla")
+    assert alone.device.type == "xla" and alone.tolist() == [1, 1]
+    nested = xm.send_cpu_data_to_device([torch.ones(1), {"y": torch.zeros(1)}, "text"], xm.xla_device())
+    assert nested[1]["y"].device.type == "xla" and nested[2] == "text"

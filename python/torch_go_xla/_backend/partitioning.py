@@ -15,6 +15,7 @@ that the compiler finds best. This module is what `torch_go_xla.distributed` bui
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +45,7 @@ def use_spmd() -> None:
     """Start SPMD, as `torch_go_xla.runtime.use_spmd` says."""
     native().use_spmd()
     native().fast.set_current_device(0)
+    os.environ["XLA_USE_SPMD"] = "1"
 
 
 def is_spmd() -> bool:

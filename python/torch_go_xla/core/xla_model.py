@@ -681,10 +681,10 @@ def _maybe_convert_to_cpu(data: Any, convert: bool = True) -> Any:
 
 
 def send_cpu_data_to_device(datas: Any, device: Any, input_sharding: Any = None) -> Any:
-    """Return nested data with its CPU tensors moved to a device.
+    """Return nested data with its tensors moved to a device.
 
     Args:
-        datas: tensors in lists, tuples and dicts.
+        datas: tensors in lists, tuples and dicts. A tensor stands for a list of one, so the result is a list.
         device: the device to move them to.
         input_sharding: a `ShardingSpec`. Tensors of its number of dimensions are sharded by it.
 
@@ -694,6 +694,8 @@ def send_cpu_data_to_device(datas: Any, device: Any, input_sharding: Any = None)
         >>> batch[1]["y"].device
         device(type='xla', index=0)
     """
+    if isinstance(datas, torch.Tensor):
+        datas = [datas]
     if input_sharding is None:
         return map_tensors(datas, lambda t: t.to(device))
     return map_tensors(datas, lambda t: input_sharding.send(t, device))

@@ -97,12 +97,16 @@ def _placed(batch: Any, device: torch.device, sharding: Any) -> Any:
         if sharding is None:
             return xm.map_tensors(batch, lambda t: _whole(t.to(device)))
         if not isinstance(sharding, dict):
-            return xm.send_cpu_data_to_device(batch, device, sharding)
+            return _sharded(batch, device, sharding)
         if not isinstance(batch, dict):
             raise ValueError("input batch should be a dict when input sharding is a dict.")
         if missing := [key for key in batch if key not in sharding]:
             raise KeyError(f"Keys: {missing} are missing from input_sharding.")
-        return {key: xm.send_cpu_data_to_device(value, device, sharding[key]) for key, value in batch.items()}
+        return {key: _sharded(value, device, sharding[key]) for key, value in batch.items()}
+
+
+def _sharded(data: Any, device: torch.device, sharding: Any) -> Any:
+    return xm.map_tensors(data, lambda t: t.to(device) if sharding is None else sharding.send(t, device))
 
 
 def _whole(t: torch.Tensor) -> torch.Tensor:
