@@ -22,7 +22,7 @@ SAVE_KILLS ?= 200
 PROGRAMS ?= 20000
 THREAD_SECONDS ?= 60
 # The minor releases of torch that the package supports and that an index has; pyproject.toml names the first.
-TORCHES ?= 2.14 2.15
+TORCHES ?= 2.13 2.14 2.15
 TORTURE_MINUTES ?= 30
 TORTURE_SEED ?= 0
 CGO_PACKAGES ?= ./pjrt/... ./gocore/runtime/...

@@ -24,6 +24,7 @@ type inspector struct {
 type Op struct {
 	Name     string        `json:"name"`
 	Schema   string        `json:"schema"`
+	Since    string        `json:"since"`
 	Shortcut *ops.Shortcut `json:"shortcut"`
 	Also     string        `json:"also"`
 	Torch    bool          `json:"torch"`
@@ -33,7 +34,7 @@ type Op struct {
 func OpTable() []Op {
 	rows := make([]Op, len(ops.Table))
 	for i, r := range ops.Table {
-		rows[i] = Op{r.Name, r.Schema, r.Shortcut, r.Also, r.Torch != nil}
+		rows[i] = Op{r.Name, r.Schema, r.Since, r.Shortcut, r.Also, r.Torch != nil}
 	}
 	return rows
 }

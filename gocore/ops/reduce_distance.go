@@ -73,7 +73,7 @@ var distanceRows = []Row{
 			d := l.Out(0).DType.Accumulate()
 			l.Return(l.finish(0, euclidean(l.B, l.As(0, d), l.As(1, d))))
 		}},
-	{Name: "_cdist_backward", Schema: "(Tensor grad_output, Tensor x1, Tensor x2, float p, Tensor cdist) -> Tensor",
+	{Name: "_cdist_backward", Since: "2.14", Schema: "(Tensor grad_output, Tensor x1, Tensor x2, float p, Tensor cdist) -> Tensor",
 		Infer: func(c *Ctx) error {
 			if err := inferCdist(c, 1, 2); err != nil {
 				return err
@@ -117,7 +117,7 @@ var distanceRows = []Row{
 			all := pnorm(b, crossDifference(b, x, x), l.Float(1), []int64{2})
 			l.Return(l.finish(0, takeFlat(b, all, pairPlaces(b, x.Dim(0)))))
 		}},
-	{Name: "_pdist_backward", Schema: "(Tensor grad_output, Tensor self, float p, Tensor pdist) -> Tensor",
+	{Name: "_pdist_backward", Since: "2.14", Schema: "(Tensor grad_output, Tensor self, float p, Tensor pdist) -> Tensor",
 		Infer: func(c *Ctx) error { return c.ReturnLike(c.In(1)) },
 		Lower: func(l *Lowering) {
 			b, d := l.B, l.Out(0).DType.Accumulate()

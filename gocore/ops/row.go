@@ -26,6 +26,9 @@ type Row struct {
 	Name string
 	// Schema is the argument list and results: "(Tensor self) -> Tensor".
 	Schema string
+	// Since is the first release of torch with this schema, if a supported one is older: there the op is absent, or its
+	// arguments have other names.
+	Since string
 	// Infer is the shape rule.
 	Infer func(c *Ctx) error
 	// Lower emits the op.

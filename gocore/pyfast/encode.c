@@ -197,7 +197,6 @@ static int put_tensor(struct tgx_call *c, PyObject *arg) {
   } else {
     c->fallback = true;
   }
-  tgx_meta_free(&m);
   return r;
 }
 
@@ -271,7 +270,6 @@ static int put_property(struct tgx_call *c, enum tgx_type type, PyObject *tensor
   int32_t index = 0;
   if (tgx_meta_read(tensor, &m) < 0) return -1;
   tgx_shim.aoti_torch_get_device_index(m.owner, &index);
-  tgx_meta_free(&m);
   return type == TGX_T_SCALAR_TYPE ? put2(&c->words, TGX_TYPE, m.scalar_type) : put2(&c->words, TGX_DEVICE, index);
 }
 

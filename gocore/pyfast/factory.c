@@ -164,21 +164,16 @@ static PyObject *place(PyObject *tensor, int64_t device) {
   struct tgx_meta m;
   const void *data;
   int64_t *strides;
-  PyObject *r = NULL;
   if (tgx_meta_read(tensor, &m) < 0) return NULL;
   int64_t item = tgx_item_size(m.scalar_type);
-  if (tgx_shim.aoti_torch_get_strides(m.owner, &strides) || tgx_shim.torch_get_const_data_ptr(m.owner, &data)) goto done;
+  if (tgx_shim.aoti_torch_get_strides(m.owner, &strides) || tgx_shim.torch_get_const_data_ptr(m.owner, &data)) return NULL;
   m.strides = strides;
-  if (item == 0 || data == NULL || !is_dense(&m, &elements) || elements * item > MAX_PLACED) goto done;
+  if (item == 0 || data == NULL || !is_dense(&m, &elements) || elements * item > MAX_PLACED) return NULL;
   while ((status = tgx_place((void *)data, m.scalar_type, (int64_t *)m.sizes, m.ndim, device, &handle)) == TGX_BUSY)
-    if (tgx_wait() < 0) goto done;
-  if (status == TGX_DONE)
-    r = tgx_new_tensor(handle, m.scalar_type, device, m.ndim, m.sizes, NULL);
-  else
-    tgx_set_error();
-done:
-  tgx_meta_free(&m);
-  return r;
+    if (tgx_wait() < 0) return NULL;
+  if (status == TGX_DONE) return tgx_new_tensor(handle, m.scalar_type, device, m.ndim, m.sizes, NULL);
+  tgx_set_error();
+  return NULL;
 }
 
 PyObject *tgx_to(PyObject *module, PyObject *const *args, Py_ssize_t n) {

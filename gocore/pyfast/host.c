@@ -42,7 +42,6 @@ static int fill(PyObject *tensor, int64_t handle, int64_t nbytes) {
   const void *data = NULL;
   if (tgx_meta_read(tensor, &m) < 0) return -1;
   int failed = tgx_shim.torch_get_const_data_ptr(m.owner, &data);
-  tgx_meta_free(&m);
   if (!failed) return tgx_read(handle, (void *)data, nbytes);
   PyErr_SetString(PyExc_RuntimeError, tgx_shim.torch_exception_get_what_without_backtrace());
   return -1;
@@ -57,7 +56,6 @@ PyObject *tgx_cpu(PyObject *module, PyObject *tensor) {
   PyObject *to = NULL;
   bool here = tgx_is_full(&m, &nbytes) && nbytes > 0 && nbytes <= MAX_READ;
   if (here) to = empty_like(&m);
-  tgx_meta_free(&m);
   if (to && fill(to, m.handle, nbytes) < 0) Py_CLEAR(to);
   return to || PyErr_Occurred() ? to : Py_NewRef(Py_NotImplemented);
 }

@@ -139,7 +139,6 @@ static int device_meta(PyObject *tensor, struct tgx_meta *m) {
   }
   if (tgx_meta_read(tensor, m) < 0) return -1;
   if (m->device_type == tgx_shim.xla) return 0;
-  tgx_meta_free(m);
   PyErr_SetString(PyExc_RuntimeError, "expected a tensor on the xla device");
   return -1;
 }
@@ -148,7 +147,6 @@ static PyObject *fast_handle(PyObject *self, PyObject *tensor) {
   (void)self;
   struct tgx_meta m;
   if (device_meta(tensor, &m) < 0) return NULL;
-  tgx_meta_free(&m);
   return PyLong_FromLongLong(m.handle);
 }
 
@@ -158,7 +156,6 @@ static PyObject *fast_is_full(PyObject *self, PyObject *tensor) {
   int64_t bytes;
   if (device_meta(tensor, &m) < 0) return NULL;
   bool full = tgx_is_full(&m, &bytes);
-  tgx_meta_free(&m);
   return PyBool_FromLong(full);
 }
 

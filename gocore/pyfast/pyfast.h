@@ -64,7 +64,6 @@ typedef void *tgx_tensor;     /* an owned at::Tensor */
 typedef uint64_t tgx_ivalue;  /* torch's StableIValue */
 
 #define TGX_SHIM_FUNCTIONS(X)                                                                              \
-  X(int32_t, torch_tensor_from_pyobject, (void *, tgx_tensor *))                                           \
   X(int32_t, torch_get_const_data_ptr, (tgx_tensor, const void **))                                        \
   X(int32_t, torch_library_impl, (void *, const char *, void (*)(tgx_ivalue *, uint64_t, uint64_t), uint64_t)) \
   X(int32_t, torch_list_size, (void *, size_t *))                                                          \
@@ -159,12 +158,11 @@ struct tgx_meta {
   int64_t handle, offset, ndim;
   const int64_t *sizes, *strides;
   int32_t scalar_type, device_type;
-  tgx_tensor owner; /* good until tgx_meta_free */
-  bool owned;
+  tgx_tensor owner;     /* as good as the Python tensor, and no longer than this struct */
+  void *implementation; /* what owner points to, where the object's own at::Tensor was not found */
 };
 /* 0, or -1 with an exception. For a tensor on another device, handle is its data address. */
 int tgx_meta_read(PyObject *tensor, struct tgx_meta *meta);
-void tgx_meta_free(struct tgx_meta *meta);
 /* Whether a tensor of the device is contiguous and the whole of its storage, and the bytes of that. */
 bool tgx_is_full(const struct tgx_meta *meta, int64_t *bytes);
 /* probe_tensor(tensor, implementation address): finds the at::Tensor in a tensor's Python object. */

@@ -42,9 +42,8 @@ static int put_tensor(struct tgx_words *w, struct tgx_words *handles, PyObject *
   if (tgx_meta_read(tensor, &m) < 0) return -1;
   int own = is_own(tensor, &m), grad = own > 0 ? tgx_requires_grad(tensor) : -1;
   Py_ssize_t nd = (Py_ssize_t)m.ndim;
-  if (own <= 0) goto done;
-  own = -1;
-  if (grad < 0 || tgx_words_need(w, LAYOUT_HEADER + 2 * nd) < 0 || tgx_words_need(handles, 1) < 0) goto done;
+  if (own <= 0) return own;
+  if (grad < 0 || tgx_words_need(w, LAYOUT_HEADER + 2 * nd) < 0 || tgx_words_need(handles, 1) < 0) return -1;
   while (place < handles->n && handles->p[place] != m.handle) place++;
   handles->p[handles->n++] = m.handle;
   int64_t *p = w->p + w->n;
@@ -54,10 +53,7 @@ static int put_tensor(struct tgx_words *w, struct tgx_words *handles, PyObject *
   memcpy(p + LAYOUT_HEADER, m.sizes, (size_t)nd * sizeof *p);
   memcpy(p + LAYOUT_HEADER + nd, m.strides, (size_t)nd * sizeof *p);
   w->n += LAYOUT_HEADER + 2 * nd;
-  own = 1;
-done:
-  tgx_meta_free(&m);
-  return own;
+  return 1;
 }
 
 /* Appends a value of another type, which counts by itself, as put_tensor does. */
@@ -221,7 +217,6 @@ static int take_handles(const replay *r, PyObject *args, int64_t *to) {
     }
     if (tgx_meta_read(a, &m) < 0) return -1;
     to[i] = m.handle;
-    tgx_meta_free(&m);
   }
   return 0;
 }

@@ -64,7 +64,6 @@ PyObject *tgx_item(PyObject *module, PyObject *tensor) {
   bool plain = m.device_type == tgx_shim.xla && elements == 1 && size > 0 &&
                tgx_shim.aoti_torch_get_storage_size(m.owner, &nbytes) == 0;
   plain = plain && nbytes <= MAX_BYTES && at + size <= nbytes;
-  tgx_meta_free(&m);
   if (!plain) Py_RETURN_NOTIMPLEMENTED;
   if (tgx_read(m.handle, data, nbytes) < 0) return NULL;
   if (tgx_host_value(m.scalar_type, data + at, v) < 0) Py_RETURN_NOTIMPLEMENTED;
@@ -83,7 +82,6 @@ static PyObject *wrapped_number(PyObject *self, PyObject *tensor, PyObject *type
   (void)type;
   if (tensor == NULL || tensor == Py_None) return Py_NewRef(self);
   bool readable = tgx_meta_read(tensor, &m) == 0;
-  if (readable) tgx_meta_free(&m);
   bool is_number = m.scalar_type == TGX_DTYPE_INT64 || m.scalar_type == TGX_DTYPE_FLOAT64 ||
                    m.scalar_type == TGX_DTYPE_COMPLEX128 || m.scalar_type == TGX_DTYPE_BOOL;
   if (readable && is_number && m.device_type == tgx_shim.cpu && m.ndim == 0 && m.handle != 0 &&

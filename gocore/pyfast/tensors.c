@@ -128,8 +128,8 @@ PyObject *tgx_new_tensor(int64_t handle, int32_t scalar_type, int64_t device, in
 /* ---- from a Python tensor to torch's ---- */
 
 /* Where a tensor's Python object keeps its at::Tensor, which is the pointer to its implementation, is not part
- * of any interface. probe_tensor finds the one word of the first few that is that pointer; without it, tensors
- * are asked for through the C interface, which copies the at::Tensor. */
+ * of any interface. probe_tensor finds the one word of the first few that is that pointer; without it, the tensor's
+ * attribute _cdata gives the pointer. torch_tensor_from_pyobject would, but torch 2.13 has none. */
 enum { OBJECT_WORDS = 8 };
 static int tensor_word = -1;
 
@@ -151,6 +151,14 @@ PyObject *tgx_probe_tensor(PyObject *module, PyObject *args) {
 
 tgx_tensor tgx_borrow(PyObject *tensor) { return tensor_word < 0 ? NULL : (void **)tensor + tensor_word; }
 
+/* Stores the address of a tensor's implementation; -1 with an exception if it cannot. */
+static int implementation_of(PyObject *tensor, void **to) {
+  PyObject *address = PyObject_GetAttrString(tensor, "_cdata");
+  *to = address ? PyLong_AsVoidPtr(address) : NULL;
+  Py_XDECREF(address);
+  return *to ? 0 : -1;
+}
+
 /* A tensor without elements has no data address of its own; its storage has. */
 static int64_t storage_handle(PyObject *tensor) {
   PyObject *s = PyObject_CallMethod(tensor, "untyped_storage", NULL);
@@ -165,8 +173,10 @@ int tgx_meta_read(PyObject *tensor, struct tgx_meta *m) {
   int64_t *sizes, *strides;
   const void *data;
   m->owner = tgx_borrow(tensor);
-  m->owned = m->owner == NULL;
-  if (m->owned && tgx_shim.torch_tensor_from_pyobject(tensor, &m->owner)) goto failed_early;
+  if (m->owner == NULL) {
+    if (implementation_of(tensor, &m->implementation) < 0) return -1;
+    m->owner = &m->implementation;
+  }
   tgx_tensor t = m->owner;
   if (tgx_shim.aoti_torch_get_device_type(t, &m->device_type) || tgx_shim.aoti_torch_get_dtype(t, &m->scalar_type) ||
       tgx_shim.aoti_torch_get_dim(t, &m->ndim) || tgx_shim.aoti_torch_get_sizes(t, &sizes))
@@ -189,12 +199,8 @@ int tgx_meta_read(PyObject *tensor, struct tgx_meta *m) {
   m->handle = storage_handle(tensor);
   if (m->handle == 0)
     PyErr_SetString(PyExc_RuntimeError, "the tensor is on the xla device but its storage was not made there");
-  if (m->handle > 0) return 0;
-  tgx_meta_free(m);
-  return -1;
+  return m->handle > 0 ? 0 : -1;
 failed:
-  tgx_meta_free(m);
-failed_early:
   PyErr_SetString(PyExc_RuntimeError, tgx_shim.torch_exception_get_what_without_backtrace());
   return -1;
 }
@@ -207,8 +213,4 @@ bool tgx_is_full(const struct tgx_meta *m, int64_t *bytes) {
     step *= m->sizes[i];
   }
   return full && step * tgx_item_size(m->scalar_type) == *bytes;
-}
-
-void tgx_meta_free(struct tgx_meta *m) {
-  if (m->owned) tgx_shim.aoti_torch_delete_tensor_object(m->owner);
 }

@@ -312,8 +312,8 @@ class Control:
         return int(self.call(self._go.bindings_NewGenerator, device))
 
     def op_table(self) -> list[Any]:
-        """Return an object for every op of the core, in the order of their numbers: name, schema, shortcut (names,
-        number, rank; see ops.Shortcut), also, torch (whether programs call torch's own kernel).
+        """Return an object for every op of the core, in the order of their numbers: name, schema, since, shortcut
+        (names, number, rank; see ops.Shortcut), also, torch (whether programs call torch's own kernel).
         """
         return list(json.loads(self.call(self._go.bindings_OpTable)) or ())
 

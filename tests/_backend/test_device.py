@@ -428,7 +428,7 @@ def test_import_beside_another_backend():
 @pytest.mark.longer
 def test_import_into_a_torch_that_is_too_old():
 
-    assert "2.14 and newer" in run_python("device/import_into_a_torch_that_is_too_old.py")[1]
+    assert "2.13 and newer" in run_python("device/import_into_a_torch_that_is_too_old.py")[1]
 
 
 @pytest.mark.longer
@@ -507,7 +507,10 @@ def test_exceptions_in_a_backward_pass(threads, monkeypatch):
 @pytest.mark.parametrize("unknown", [False, True])
 def test_who_answers_for_the_device_guard(unknown):
     """C for a torch whose guards are known; Python for others."""
-    known = not unknown and torch.__version__.startswith("2.15.")
+    newest = torch.__version__.startswith("2.15.")
+    if unknown and not newest:
+        pytest.skip("an older torch cannot be shown as one that is newer than the package")
+    known = newest and not unknown
     code, said, _ = run_python("device/device_guard.py", *["unknown"] * unknown)
     assert code == 0
     assert said.split() == (["not", "asked"] if known else ["asked"])

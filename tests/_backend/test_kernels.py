@@ -354,6 +354,23 @@ def test_a_table_for_another_torch_is_refused():
     assert "relu" not in text
 
 
+def test_rows_that_an_older_torch_lacks_or_names_otherwise(monkeypatch):
+    renamed, of_other_type = "(Tensor other_name) -> Tensor", "(Scalar self) -> Tensor"
+    table = [
+        rows.Row("relu", renamed, since="2.14"),
+        rows.Row("nope", "() -> Tensor", since="2.14"),
+        rows.Row("neg", of_other_type, since="2.14"),
+    ]
+    monkeypatch.setattr(torch, "__version__", "2.13.1+cpu")
+    with pytest.raises(register.SchemaMismatch, match="neg:") as e:
+        register.read_table(table)
+    assert "relu" not in str(e.value) and "nope" not in str(e.value)
+    assert list(register.read_table(table[:2])) == ["relu"]
+    monkeypatch.setattr(torch, "__version__", "2.14.0")
+    with pytest.raises(register.SchemaMismatch, match="(?s)relu:.*nope: torch has no such overload"):
+        register.read_table(table[:2])
+
+
 def test_source_locations():
     """The line of the caller travels with an op, past torch's and our own frames."""
     core = native()

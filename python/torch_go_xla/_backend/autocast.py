@@ -15,6 +15,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from .core import is_xla
+from .device import torch_version
 from .fallback import overload, schema_of
 
 _AUTOCAST: Any = torch._C._parse_dispatch_key("AutocastPrivateUse1")
@@ -35,8 +36,9 @@ FLOAT32 = """
     triplet_margin_loss multi_margin_loss binary_cross_entropy_with_logits dist pdist cdist renorm logsumexp
     upsample_nearest1d _upsample_nearest_exact1d upsample_nearest2d _upsample_nearest_exact2d upsample_nearest3d
     _upsample_nearest_exact3d upsample_linear1d upsample_bilinear2d _upsample_bilinear2d_aa upsample_trilinear3d
-    upsample_bicubic2d _upsample_bicubic2d_aa linalg_matrix_sqrth
+    upsample_bicubic2d _upsample_bicubic2d_aa
 """.split()
+FLOAT32 += ["linalg_matrix_sqrth"] * (torch_version() >= (2, 14))
 
 # Run in float32 by their dtype argument, unless the caller gives one.
 FLOAT32_DTYPE = """

@@ -15,7 +15,13 @@ import torch
 from . import xla_module
 from .core import native
 
-WORKS_WITH = "torch_go_xla works with torch 2.14 and newer; 2.15 is the one it is tested with"
+WORKS_WITH = "torch_go_xla works with torch 2.13 and newer; 2.15 is the one it is tested with"
+
+
+def torch_version() -> tuple[int, int]:
+    """Return the minor release of this torch, (2, 15)."""
+    major, minor = torch.__version__.split(".")[:2]
+    return int(major), int(minor)
 
 
 def check_torch() -> None:

@@ -9,6 +9,7 @@ import torch
 from torch.utils.dlpack import DLDeviceType
 
 from .core import device_index, native, scalar_type
+from .device import torch_version
 from .snapshot import unwrapped
 from .transfer import move, new_tensor
 
@@ -48,8 +49,11 @@ def export(tensor: torch.Tensor, max_version: Any, dl_device: Any, copy: bool | 
     if dl_device is not None and tuple(dl_device) != CPU:
         raise BufferError(f"an xla tensor is exported to the CPU, not to DLPack device {tuple(dl_device)}")
     host = tensor.cpu() if copy else shared(tensor)
-    versioned = max_version is not None and max_version[0] >= 1
-    return host.__dlpack__(max_version=max_version, read_only=versioned and not copy)
+    if copy or max_version is None or max_version[0] < 1:
+        return host.__dlpack__(max_version=max_version)
+    if torch_version() < (2, 14):  # it cannot export memory as read-only, which an unversioned capsule is taken for
+        return host.__dlpack__()
+    return host.__dlpack__(max_version=max_version, read_only=True)
 
 
 def borrowed(host: torch.Tensor, device: Any, copy: bool | None = None) -> torch.Tensor:

@@ -13,6 +13,7 @@ import torch
 from .._vocabulary import LAZY_CONJ, LAZY_NEG
 from . import autocast, fallback, foreach, meta, plan, storage_kernels
 from .core import native
+from .device import torch_version
 from .errors import NotLoweredError
 from .kernels import AROUND_ROWS, DIFFERENTIABLE, HIGHER_ORDER, KERNELS, Kernel
 from .plan import Plan
@@ -43,7 +44,7 @@ class SchemaMismatch(RuntimeError):
 def read_table(table: Sequence[Row]) -> dict[str, tuple[int, Schema]]:
     """Return number and schema of every row by name, checked against torch.
 
-    SchemaMismatch lists all rows that torch states otherwise or does not have.
+    SchemaMismatch lists all rows that torch states otherwise or does not have. See ops.Row.Since for an older torch.
     """
     rows: dict[str, tuple[int, Schema]] = {}
     wrong = []
@@ -56,9 +57,10 @@ def read_table(table: Sequence[Row]) -> dict[str, tuple[int, Schema]]:
         try:
             theirs = torch._C._get_schema(f"aten::{base}", overload)
         except RuntimeError:
-            wrong.append(f"{name}: torch has no such overload")
+            if not _is_older(op):
+                wrong.append(f"{name}: torch has no such overload")
             continue
-        if str(theirs) != full:
+        if str(theirs) != full and not (_is_older(op) and _differ_in_names_only(parse(full), read(theirs))):
             wrong.append(f"{name}:\n  table  {full}\n  torch  {theirs}")
         elif _is_composite(f"aten::{name}"):
             wrong.append(f"{name}: torch makes it of other ops, and differentiates those; a kernel would hide that")
@@ -66,6 +68,16 @@ def read_table(table: Sequence[Row]) -> dict[str, tuple[int, Schema]]:
     if wrong:
         raise SchemaMismatch(f"the op table does not fit torch {torch.__version__}:\n" + "\n".join(wrong))
     return rows
+
+
+def _is_older(op: Row) -> bool:
+    """Tell whether this torch is from before the schema of a row."""
+    return bool(op.since) and torch_version() < tuple(map(int, op.since.split(".")))
+
+
+def _differ_in_names_only(ours: Schema, theirs: Schema) -> bool:
+    unnamed = ([a._replace(name="") for a in (*s.args, *s.returns)] for s in (ours, theirs))
+    return next(unnamed) == next(unnamed)
 
 
 @functools.cache

@@ -22,6 +22,7 @@ class Row:
 
     name: str
     schema: str
+    since: str = ""
     shortcut: Shortcut | None = None
     also: str = ""
     torch: bool = False

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import torch
 
+from .._backend.device import torch_version
 from .table import TABLE, Seam, Target
 
 VARIABLE = "TORCH_GO_XLA_SEAMS"
@@ -84,7 +85,7 @@ def _switched_off(text: str) -> Collection[str]:
 
 def _apply(seam: Seam) -> str:
     """Apply one seam; return "" or why it does not fit this torch."""
-    version = _version()
+    version = torch_version()
     if version < seam.since or (seam.until is not None and version > seam.until):
         return f"it is for torch {_range(seam)}"
     try:
@@ -99,11 +100,6 @@ def _apply(seam: Seam) -> str:
     for (owner, attribute, _), value in zip(targets, made if len(targets) > 1 else (made,), strict=True):
         setattr(owner, attribute, value)
     return ""
-
-
-def _version() -> tuple[int, int]:
-    major, minor = torch.__version__.split(".")[:2]
-    return int(major), int(minor)
 
 
 def _range(seam: Seam) -> str:
@@ -129,10 +125,10 @@ def find(target: Target) -> tuple[Any, str, Any]:
         raise Misfit(f"torch {torch.__version__} has no {target.path}")
     if target.parameters is not None:
         names = tuple(inspect.signature(found).parameters)
-        if names != target.parameters:
+        newest = tuple(name.removesuffix("?") for name in target.parameters)
+        if names not in (newest, tuple(name for name in target.parameters if not name.endswith("?"))):
             raise Misfit(
-                f"{target.path} of torch {torch.__version__} takes ({', '.join(names)}), not "
-                f"({', '.join(target.parameters)})"
+                f"{target.path} of torch {torch.__version__} takes ({', '.join(names)}), not ({', '.join(newest)})"
             )
     return owner, attribute, found
 

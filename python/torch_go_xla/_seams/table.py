@@ -13,7 +13,7 @@ class Target:
     Attributes:
         path: its dotted name.
         parameters: the names of the parameters of the function there, None for what shows none. A torch in which they
-            are others has another function there.
+            are others has another function there. A name that ends in "?" is missing in older releases.
         new: whether torch has nothing there.
 
     Example:
@@ -58,7 +58,7 @@ class Seam:
     at: Literal["import", "mesh"] = "import"
     by_hand: bool = False
     essential: bool = False
-    since: tuple[int, int] = (2, 14)
+    since: tuple[int, int] = (2, 13)
     until: tuple[int, int] | None = None
 
 
@@ -142,7 +142,7 @@ TABLE: tuple[Seam, ...] = (
     Seam(
         "dlpack",
         (
-            _has("torch.Tensor.__dlpack__", "self", "stream", "max_version", "dl_device", "copy", "read_only"),
+            _has("torch.Tensor.__dlpack__", "self", "stream", "max_version", "dl_device", "copy", "read_only?"),
             _has("torch.Tensor.__dlpack_device__", "self"),
             _has("torch.to_dlpack"),
             _has("torch.utils.dlpack.to_dlpack"),
