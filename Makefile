@@ -27,7 +27,8 @@ TORTURE_MINUTES ?= 30
 TORTURE_SEED ?= 0
 CGO_PACKAGES ?= ./pjrt/... ./gocore/runtime/...
 RACE_PACKAGES ?= ./...
-AARCH64_PACKAGES ?= ./pjrt/... $(addprefix ./gocore/,alias cache config dtype engine errs hlo lazy lower metrics ops profile runtime shape sharding stablehlo strided torchcpu wire)
+# All that have tests, but those of the tree itself.
+AARCH64_PACKAGES ?= $$($(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./pjrt/... ./gocore/... | grep -v /internal/)
 
 PY := $(VENV)/bin/python
 GO = PATH="$$($(PY) -m build_support go-path):$$PATH" go

@@ -38,14 +38,25 @@ class Target:
         """The tag of its wheels."""
         return f"manylinux_2_28_{self.machine}"
 
+    @property
+    def compilers(self) -> dict[str, str]:
+        """What Go calls to compile and link C and C++ for it, by variable; {} for this machine's own."""
+        prefix = f"{self.machine}-linux-gnu"
+        return {"CC": f"{prefix}-gcc", "CXX": f"{prefix}-g++"} if self.cross else {}
+
+    @property
+    def missing(self) -> list[str]:
+        """The compilers for it that this machine does not have."""
+        return [c for c in self.compilers.values() if shutil.which(c) is None]
+
     def tools(self, tools: Toolchain) -> Toolchain:
         """Return the toolchain with the settings by which Go compiles for it; BuildError without its compilers."""
         if not self.cross:
             return tools
-        compilers = {"CC": f"{self.machine}-linux-gnu-gcc", "CXX": f"{self.machine}-linux-gnu-g++"}
-        if missing := [c for c in compilers.values() if shutil.which(c) is None]:
-            raise BuildError(f"no {' and no '.join(missing)} (on Debian: apt install g++-{self.machine}-linux-gnu)")
-        return Toolchain(tools.go, {**tools.env, **compilers, "GOARCH": self.goarch}, tools.python_include)
+        if self.missing:
+            names = " and no ".join(self.missing)
+            raise BuildError(f"no {names} (on Debian: apt install g++-{self.machine}-linux-gnu)")
+        return Toolchain(tools.go, {**tools.env, **self.compilers, "GOARCH": self.goarch}, tools.python_include)
 
 
 TARGETS = {t.machine: t for t in (Target("x86_64", "amd64", "GLIBC_2.2.5"), Target("aarch64", "arm64", "GLIBC_2.17"))}
@@ -55,5 +66,5 @@ def target() -> Target:
     """Return what ``TORCH_GO_XLA_TARGET`` names, this machine by default."""
     name = os.environ.get("TORCH_GO_XLA_TARGET") or platform.machine()
     if name not in TARGETS:
-        raise BuildError(f"{name} is no machine that can be built for: {', '.join(TARGETS)}")
+        raise BuildError(f"{name} is not a machine that can be built for: {', '.join(TARGETS)}")
     return TARGETS[name]

@@ -54,7 +54,7 @@ def build() -> list[Path]:
             _run(python, "-m", "venv", venv)
         _run(venv / "bin" / "python", "-m", "pip", "install", "-q", *package_build_requirements())
         for t in TARGETS.values():
-            if t.cross and shutil.which(f"{t.machine}-linux-gnu-g++") is None:
+            if t.missing:
                 continue
             print(f"torch-go-xla, for Python {version} on {t.machine}", flush=True)
             _wheel(venv / "bin" / "python", ROOT, t.platform, TORCH_GO_XLA_TARGET=t.machine)

@@ -60,15 +60,14 @@ def _xla_sync_multi(
     plain = _checked(tensors)
     _native.sync_some([_native.fast.handle(t) for t in plain])
     if wait:
-        for d in {t.device.index for t in plain}:
-            _native.finish(d)
+        _native.finish_all({t.device.index for t in plain})
 
 
 def _xla_wait_device_ops(devices: Sequence[str] = ()) -> None:
     """Wait until the devices (all of them by default) have done what was started."""
-    for d in map(device_index, devices):
-        _native.finish(d)
-    if not devices and _native.opened:
+    if devices:
+        _native.finish_all(map(device_index, devices))
+    elif _native.opened:
         _native.finish(-1)
 
 

@@ -90,7 +90,7 @@ class Children:
     def _watch(self, pid: int, during: Callable[[], None]) -> str:
         """Wait for a child as long as it goes on; kill one that does not, and say so."""
         size, since = -1, time.monotonic()
-        while not _has_ended(pid):
+        while not has_ended(pid):
             now = self._journal.stat().st_size
             if now != size:
                 size, since = now, time.monotonic()
@@ -126,7 +126,7 @@ class Children:
         self._folder.cleanup()
 
 
-def _has_ended(pid: int) -> bool:
+def has_ended(pid: int) -> bool:
     """Tell whether a process has ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"

@@ -17,8 +17,9 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
+
+from tests.programs.process_memory import mapped
 
 from . import Counts, main
 from ._children import Children, Journal, in_batches
@@ -204,7 +205,7 @@ def child(journal: Journal, first: int, count: int, until: float) -> None:
     torch_go_xla.sync(wait=True)
     ops, public = overloads(), functions()
     picker = Picker(random.Random(0))
-    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    size = mapped()
     resource.setrlimit(resource.RLIMIT_AS, (size + ROOM, size + ROOM))
     shuffled = random.Random(first // 1_000_000)
     shuffled.shuffle(ops)

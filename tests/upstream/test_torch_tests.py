@@ -5,23 +5,30 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tests.torture._children import has_ended
 
 PROGRAMS = Path(__file__).parents[1] / "programs" / "upstream"
 FILE = PROGRAMS / "tiny.py"
 
 
+def _run(folder: Path, *options: str) -> tuple[int, dict[str, Any]]:
+    """Run the file as torch's tests; returns the exit code, and what was recorded."""
+    (folder / "test").mkdir()
+    (folder / "test" / "test_tiny.py").write_text(FILE.read_text())
+    record = folder / "record.json"
+    command = [sys.executable, str(Path(__file__).with_name("torch_tests.py")), str(folder), "--files", "test_tiny"]
+    done = subprocess.run([*command, *options, "--record", str(record)], timeout=600, check=False)
+    return done.returncode, json.loads(record.read_text())["test_tiny"]
+
+
 @pytest.mark.slow
 def test_outcomes(tmp_path: Path) -> None:
-    (tmp_path / "test").mkdir()
-    (tmp_path / "test" / "test_tiny.py").write_text(FILE.read_text())
-    record = tmp_path / "record.json"
-    program = Path(__file__).with_name("torch_tests.py")
-    command = [sys.executable, str(program), str(tmp_path), "--files", "test_tiny", "--limit", "60"]
-    done = subprocess.run([*command, "--record", str(record)], capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 1, done.stderr
-    report = json.loads(record.read_text())["test_tiny"]
+    code, report = _run(tmp_path, "--limit", "60")
+    assert code == 1
     assert report["tests"] == 8
     outcomes = {name.partition(".test_")[2]: (o["kind"], o["cpu"]) for name, o in report["outcomes"].items()}
     assert outcomes == {
@@ -38,20 +45,7 @@ def test_outcomes(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_what_does_not_end_in_time_is_not_counted(tmp_path: Path) -> None:
-    (tmp_path / "test").mkdir()
-    (tmp_path / "test" / "test_tiny.py").write_text(FILE.read_text())
-    record = tmp_path / "record.json"
-    program = Path(__file__).with_name("torch_tests.py")
-    command = [sys.executable, str(program), str(tmp_path), "--files", "test_tiny", "--match", "d_hangs"]
-    subprocess.run([*command, "--seconds", "10", "--record", str(record)], timeout=600, check=True)
-    assert json.loads(record.read_text())["test_tiny"]["outcomes"] == {}
-
-
-def _runs(process: int) -> bool:
-    try:
-        return (Path("/proc") / str(process) / "stat").read_text().rpartition(") ")[2][0] != "Z"
-    except FileNotFoundError:
-        return False
+    assert _run(tmp_path, "--match", "d_hangs", "--seconds", "10")[1]["outcomes"] == {}
 
 
 @pytest.mark.slow
@@ -66,8 +60,8 @@ def test_a_worker_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
         end = time.monotonic() + 300
         while "d_hangs" not in journal.read_text() and time.monotonic() < end:
             time.sleep(0.1)
-        assert _runs(process)
+        assert not has_ended(process)
         parent.kill()
-    while _runs(process) and time.monotonic() < end:
+    while not has_ended(process) and time.monotonic() < end:
         time.sleep(0.1)
-    assert not _runs(process)
+    assert has_ended(process)

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import process_memory
 import torch
 
 import torch_go_xla
@@ -49,8 +50,7 @@ said["outputs"][1]["shape"] = [4] if sys.argv[1] == "between" else [ROWS, 4]
 meta.write_text(json.dumps(said))
 
 plain, module = torch_go_xla_runtime.load(folder), StableHLOGraphModule.load(folder)
-used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (used + (3 << 30), -1))
+resource.setrlimit(resource.RLIMIT_AS, (process_memory.mapped() + (3 << 30), -1))
 x = torch.arange(4.0)
 for _ in range(3):
     try:

@@ -3,16 +3,10 @@
 Heaps of threads keep what was freed, up to a bound; so 60 others were computed before.
 """
 
-import resource
-from pathlib import Path
-
+import process_memory
 import torch
 
 import torch_go_xla
-
-
-def resident() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 def part() -> torch.Tensor:
@@ -23,6 +17,6 @@ def part() -> torch.Tensor:
 
 x = torch.rand(1 << 21).to("xla")
 parts = [part() for _ in range(60)]
-before = resident()
+before = process_memory.resident()
 parts += [part() for _ in range(60)]
-print(resident() - before)
+print(process_memory.resident() - before)

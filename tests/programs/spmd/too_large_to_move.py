@@ -1,8 +1,8 @@
 """An array that the host has no memory to stage: use_spmd raises, what there was stays, and it can be tried again."""
 
 import resource
-from pathlib import Path
 
+import process_memory
 import torch
 
 import torch_go_xla
@@ -10,9 +10,9 @@ import torch_go_xla.runtime as xr
 
 x = torch.ones(1 << 28, device="xla") * 3  # 1 GiB
 torch_go_xla.sync(wait=True)
-used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 _, most = resource.getrlimit(resource.RLIMIT_AS)
-resource.setrlimit(resource.RLIMIT_AS, (used + (768 << 20), most))  # room for threads: 64 MiB each, for their heaps
+spare = 768 << 20  # for threads: 64 MiB each, for their heaps
+resource.setrlimit(resource.RLIMIT_AS, (process_memory.mapped() + spare, most))
 try:
     xr.use_spmd()
     raise SystemExit("there was no error")
