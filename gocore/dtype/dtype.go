@@ -5,6 +5,8 @@
 // the table, by `go generate ./gocore/wire`. The package imports nothing of the project.
 package dtype
 
+import "math"
+
 // DType is an element type. The zero value is Invalid.
 type DType uint8
 
@@ -159,6 +161,21 @@ func (d DType) IsIntegral() bool { return table[d].kind == KindInt || table[d].k
 
 // IsUnsigned reports an unsigned integer type; Bool is not one.
 func (d DType) IsUnsigned() bool { return d == U8 || d == U16 || d == U32 || d == U64 }
+
+// Range is the least and the greatest value of an integer type or Bool, as far as an int64 holds them: uint64's ends at
+// the greatest int64.
+func (d DType) Range() (low, high int64) {
+	switch bits := 8 * d.Size(); {
+	case d == Bool:
+		return 0, 1
+	case d == U64:
+		return 0, math.MaxInt64
+	case d.IsUnsigned():
+		return 0, 1<<bits - 1
+	default:
+		return math.MinInt64 >> (64 - bits), math.MaxInt64 >> (64 - bits)
+	}
+}
 
 // IsF8 reports an 8-bit floating type.
 func (d DType) IsF8() bool { return d >= F8E4M3FN && d <= F8E8M0FNU }

@@ -1,6 +1,7 @@
 package dtype
 
 import (
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -39,6 +40,17 @@ func TestPromoteMatchesTorch(t *testing.T) {
 	}
 	if want := int(Count-1) * int(Count-1); n != want {
 		t.Fatalf("compared %d pairs, want %d", n, want)
+	}
+}
+
+func TestRange(t *testing.T) {
+	for d, want := range map[DType][2]int64{
+		Bool: {0, 1}, U8: {0, 255}, I8: {-128, 127}, U16: {0, 65535}, I16: {-32768, 32767},
+		U32: {0, 1<<32 - 1}, I32: {math.MinInt32, math.MaxInt32}, U64: {0, math.MaxInt64}, I64: {math.MinInt64, math.MaxInt64},
+	} {
+		if low, high := d.Range(); low != want[0] || high != want[1] {
+			t.Errorf("%s: from %d to %d, want %v", d, low, high, want)
+		}
 	}
 }
 

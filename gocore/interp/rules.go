@@ -244,11 +244,7 @@ func clamped(signature string) rule {
 		if !d.IsInt() || d.Size() == 8 {
 			return w.callAs(signature)
 		}
-		top := int64(1)<<(8*d.Size()-1) - 1
-		bottom := -top - 1
-		if d.IsUnsigned() {
-			bottom, top = 0, 2*top+1
-		}
+		bottom, top := d.Range()
 		end := func(n int64) value {
 			return value(w.numberTensor(w.constant(ir.Number{Type: dtype.I64, I: n}), dtype.I64))
 		}

@@ -130,11 +130,7 @@ func inferClamp(kernel string, lo, hi int) func(c *Ctx) error {
 
 // checkBounds refuses bounds that leave no value of the type.
 func checkBounds(c *Ctx, d dtype.DType, lo, hi int) error {
-	top := int64(span(d) - 1)
-	bottom := -top - 1
-	if d.IsUnsigned() {
-		bottom = 0
-	}
+	bottom, top := d.Range()
 	if n, ok := c.Number(lo); lo != 0 && ok && n.Int() > top {
 		return errs.New(errs.Runtime, "Clamp min value %d is outside the representable range of %s", n.Int(), d.C10())
 	}
@@ -151,12 +147,8 @@ func (l *Lowering) bound(i int, d dtype.DType, dims []int64) value {
 		return l.Full(i, d, dims)
 	}
 	b, v := l.B, l.As(i, dtype.I64)
-	top := float64(span(d) - 1)
-	bottom := -top - 1
-	if d.IsUnsigned() {
-		bottom = 0
-	}
-	v = b.Clamp(b.ConstLike(v, bottom), v, b.ConstLike(v, top))
+	bottom, top := d.Range()
+	v = b.Clamp(b.ConstLike(v, float64(bottom)), v, b.ConstLike(v, float64(top)))
 	return b.Broadcast(b.Convert(v, d), dims)
 }
 

@@ -85,11 +85,8 @@ func checkRange(d dtype.DType, from, to int64, caller string) error {
 	case d.IsFloat():
 		lo, hi = -highest(d), highest(d)
 	default:
-		hi = float64(span(d) - 1)
-		lo = 0
-		if d != dtype.Bool && !d.IsUnsigned() {
-			lo = -hi - 1
-		}
+		low, high := d.Range()
+		lo, hi = float64(low), float64(high)
 	}
 	switch {
 	case from >= to:
