@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from . import interpreters, pipeline, plugin, prose, release, requirements, vulnerabilities, wheels
+from . import chart, interpreters, pipeline, plugin, prose, release, requirements, vulnerabilities, wheels
 from .toolchain import BuildError, find_go, reported, toolchain
 
 
@@ -21,6 +21,7 @@ def main(arguments: list[str]) -> None:
     try-wheels    install the wheels and train, for each Python, or those whose versions follow
     release       check that dist/ can be released, and write its bills of materials
     prose         check the English of the Markdown pages and public docstrings, or of files whose names follow
+    chart         draw the chart of README.md from its table
     vulns         look the Go modules up in the database of vulnerabilities, where it can be reached
     """
     match arguments:
@@ -50,6 +51,8 @@ def main(arguments: list[str]) -> None:
             release.check()
         case ["prose", *names]:
             prose.check(*names)
+        case ["chart"]:
+            chart.write()
         case ["vulns", *packages]:
             vulnerabilities.check(*packages)
         case _:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+
+# No test depends on how long a compilation takes.
+os.environ.setdefault("TORCH_GO_XLA_PROGRESS", "0")
 
 import processes
 import pytest

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from .. import BUILD
 from ..toolchain import BuildError
-from . import links, notebooks, pages, reference
+from . import links, notebooks, pages, reference, screenshots
 
 STAGED = BUILD / "pages"
 SITE = BUILD / "site"
@@ -24,7 +24,11 @@ def _written() -> dict[str, str | bytes]:
     sources = pages.sources()
     places = {path: place for place, path in sources.items()}
     texts: dict[str, str] = dict(reference.pages())
-    pictures: dict[str, bytes] = {}
+    pictures = screenshots.take()
+    places.update({sources[screenshots.SHOTS[p].notebook].parent / Path(p).name: p for p in pictures})
+    for path in pages.DOCS.rglob("*.svg"):
+        places[path] = path.relative_to(pages.DOCS).as_posix()
+        pictures[places[path]] = path.read_bytes()
     for place, path in sources.items():
         if path.suffix == ".ipynb":
             text, shown = notebooks.converted(place, path)

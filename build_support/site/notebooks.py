@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -15,6 +16,8 @@ from . import pages
 
 EXECUTED = BUILD / "notebooks"
 SECONDS = 300  # that a cell may take
+# A page does not say how long the machine that built it took.
+_ENVIRONMENT = {**os.environ, "TORCH_GO_XLA_PROGRESS": "0"}
 
 _ESCAPE = re.compile(r"\x1b\[[\d;]*m")
 # The forms of an output, the best for a page first.
@@ -26,7 +29,8 @@ def sources() -> list[Path]:
     return [path for path in pages.sources().values() if path.suffix == ".ipynb"]
 
 
-def _place(path: Path) -> Path:
+def executed(path: Path) -> Path:
+    """Return where the executed form of a notebook is."""
     return EXECUTED / path.relative_to(ROOT)
 
 
@@ -50,7 +54,7 @@ def run(path: Path) -> Any:
             return KernelSpec(argv=argv, display_name="Python", language="python")
 
     notebook = nbformat.reads(path.read_text(encoding="utf-8"), as_version=4)  # type: ignore[no-untyped-call]
-    NotebookClient(notebook, timeout=SECONDS, kernel_manager_class=ThisPython).execute()
+    NotebookClient(notebook, timeout=SECONDS, kernel_manager_class=ThisPython).execute(env=_ENVIRONMENT)
     return notebook
 
 
@@ -58,14 +62,14 @@ def execute() -> None:
     """Execute the notebooks that changed, or all if the package did, into build/notebooks."""
     package = [p for p in (ROOT / "python").rglob("*") if p.suffix in (".py", ".so")]
     for path in sources():
-        executed = _place(path)
-        stamp = executed.with_suffix(".stamp")
+        place = executed(path)
+        stamp = place.with_suffix(".stamp")
         state = digest([path, *package])
-        if fresh(stamp, state, [executed]):
+        if fresh(stamp, state, [place]):
             continue
         print(f"torch-go-xla: executing {path.relative_to(ROOT)}", flush=True)
-        executed.parent.mkdir(parents=True, exist_ok=True)
-        executed.write_text(json.dumps(run(path)), encoding="utf-8")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(json.dumps(run(path)), encoding="utf-8")
         stamp.write_text(state)
 
 
@@ -119,6 +123,6 @@ def converted(place: str, path: Path) -> tuple[str, list[tuple[str, bytes]]]:
         path: the notebook in the sources.
     """
     page = _Page(place)
-    for cell in json.loads(_place(path).read_text(encoding="utf-8"))["cells"]:
+    for cell in json.loads(executed(path).read_text(encoding="utf-8"))["cells"]:
         page.cell(cell)
     return "\n".join(page.parts), page.pictures

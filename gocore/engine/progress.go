@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/config"
@@ -22,9 +23,19 @@ const eraseLine = "\r\033[K"
 func title(p *lazy.Plan, where func(int32) string) string {
 	text := fmt.Sprintf("%d nodes", len(p.Nodes))
 	if at := lastLine(&p.Trace.Graph, p.Nodes, where); at != "" {
-		text += ", " + filepath.Base(at)
+		text += ", " + shortened(at)
 	}
 	return text
+}
+
+// shortened is a Python line without its directory. Notebooks call the file of a cell ipykernel_PID/NUMBER.py.
+func shortened(line string) string {
+	base := filepath.Base(line)
+	if strings.HasPrefix(filepath.Base(filepath.Dir(line)), "ipykernel_") {
+		_, number, _ := strings.Cut(base, ":")
+		return "line " + number + " of a cell"
+	}
+	return base
 }
 
 // lastLine is the Python line of the last of some nodes that has one: autograd's have none.

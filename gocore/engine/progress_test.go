@@ -47,6 +47,9 @@ func TestTheLastLineIsThatOfTheStep(t *testing.T) {
 	if got := lastLine(&g, nodes, l.Where); got != "/home/user/train.py:31" {
 		t.Errorf("the line is %q", got)
 	}
+	if got := shortened("/tmp/ipykernel_4711/705916312.py:4"); got != "line 4 of a cell" {
+		t.Errorf("the line of a notebook is %q", got)
+	}
 	if got := lastLine(&g, nodes[2:], l.Where); got != "" {
 		t.Errorf("the line of a node of autograd is %q", got)
 	}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import secrets
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -29,6 +31,7 @@ def launch(
 
     Raises:
         ValueError: the start method is ``"fork"``, which the runtime does not survive.
+        RuntimeError: the function is defined in a notebook, from which other processes cannot import it.
         torch.multiprocessing.ProcessRaisedException: the function has raised in a process. The others are ended.
 
     Example:
@@ -69,6 +72,7 @@ def spawn(
     Raises:
         ValueError: more processes than devices, other than on the CPU; or the start method ``"fork"``, which the
             runtime does not survive.
+        RuntimeError: the function is defined in a notebook, from which other processes cannot import it.
         torch.multiprocessing.ProcessRaisedException: the function has raised in a process.
 
     Example:
@@ -86,6 +90,7 @@ def spawn(
     if count == 1:
         with _alone():
             return fn(0, *args)
+    _check_importable(fn)
     from torch._C._distributed_c10d import TCPStore
     from torch.multiprocessing.spawn import start_processes
 
@@ -111,6 +116,19 @@ def _alone() -> Iterator[None]:
     finally:
         for name in job:
             os.environ.pop(name, None)
+
+
+def _check_importable(fn: Callable[..., Any]) -> None:
+    """Raise what to do about a function that the other processes could not import: one of a notebook or a shell."""
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    here = sys.modules["__main__"]
+    if getattr(fn, "__module__", None) == "__main__" and not hasattr(here, "__file__"):
+        name = getattr(fn, "__qualname__", fn)
+        raise RuntimeError(
+            f"other processes cannot import {name!r}, which is defined in a notebook or shell: write it to a file, "
+            "`%%writefile train.py`, and pass the function of `import train`"
+        )
 
 
 def _run(index: int, fn: Callable[..., Any], args: tuple[Any, ...], count: int, port: int, secret: str) -> None:

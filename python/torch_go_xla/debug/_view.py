@@ -16,7 +16,10 @@ def _group(node: Node) -> tuple[str, ...]:
     """Return what a node is folded into: its module, else the Python line that recorded it."""
     if node.module or not node.line:
         return node.module
-    return (os.path.basename(node.line),)
+    folder, name = os.path.split(node.line)
+    if os.path.basename(folder).startswith("ipykernel_"):  # a file NUMBER.py for each cell of a notebook
+        return (f"line {name.rpartition(':')[2]} of cell {name.partition('.')[0][-4:]}",)
+    return (name,)
 
 
 def _described(index: int, node: Node, result: bool) -> dict[str, Any]:

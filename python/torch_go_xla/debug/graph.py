@@ -3,7 +3,7 @@
     from torch_go_xla.debug import graph
     print(graph.text(loss))             # a line a node: op, operands, attributes, shape
     print(graph.stablehlo(loss))        # the module that the compiler would get
-    graph.of(loss)                      # drawn by a notebook
+    graph.of(loss)                      # shown by a notebook
     graph.of(loss).save("loss.svg")
 
 Large graphs are folded by module, with cost and search, by a page that any browser shows::
@@ -35,6 +35,8 @@ __all__ = ["Graph", "Node", "modules", "of", "stablehlo", "text"]
 
 # Sizes in px.
 _CHAR, _LINE, _PAD, _GAP_X, _GAP_Y, _MARGIN = 6.6, 15, 8, 18, 34, 12
+# A notebook draws a graph of so many nodes, and shows a larger one folded.
+_FEW = 60
 # Passes over the layers that pull nodes beside their neighbours.
 _PASSES = 4
 
@@ -196,8 +198,14 @@ class Graph:
         """
         return _view.page(self.nodes, self.results, repr(self))
 
-    def _repr_svg_(self) -> str:
-        return self.svg()
+    def _repr_svg_(self) -> str | None:
+        return self.svg() if len(self.nodes) <= _FEW else None
+
+    def _repr_html_(self) -> str | None:
+        if len(self.nodes) <= _FEW:
+            return None
+        frame = f'<iframe style="width:100%;height:560px;border:1px solid #d0d7de" srcdoc="{escape(self.html())}">'
+        return f"{frame}</iframe>"
 
     def __repr__(self) -> str:
         return f"Graph of {len(self.nodes)} nodes in {len(self._layers)} layers"
