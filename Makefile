@@ -110,8 +110,10 @@ lint: $(VENV)/.installed-dev build ## formatting, vet, staticcheck, ruff, mypy, 
 	$(PY) -m build_support prose
 	$(PY) -m build_support vulns
 
-clients: $(VENV)/.installed-test build $(CLIENTS)/.installed ## others' clients on the CPU plugin: JAX against jaxlib's own CPU, and pypjrt
+clients: $(VENV)/.installed-test build $(CLIENTS)/.installed ## others' clients on the CPU plugin: JAX against jaxlib's own CPU, pypjrt, and JAX's functions on xla tensors
 	XLACPU_JAX_PYTHON="$$(echo $(abspath $(CLIENTS))/*/bin/python | tr ' ' :)" $(PY) -m pytest -rs pjrt/xlacpu/tests/test_pypjrt.py pjrt/xlacpu/tests/test_jax.py
+	python="$(abspath $(CLIENTS))/$$($(PY) -c 'import sys; print("%d.%d" % sys.version_info[:2])')/bin/python" && \
+	 TGX_JAX_PACKAGES="$$($$python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" $(PY) -m pytest -rs tests/core/test_xla_builder.py
 
 plugins: $(VENV)/.installed-test build $(PLUGINS)/.installed ## our client on the vendors' CUDA and TPU plugins, without their devices
 	@vendor="$$($(PLUGINS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" && \

@@ -35,7 +35,6 @@ _TABLE = {
     "torch_xla.core.dynamo_bridge": "use torch.compile(backend='openxla')",
     "torch_xla.core.functions.AllReduce*": "use torch_go_xla.core.functions.all_reduce",
     "torch_xla.core.functions.AllGather*": "use torch_go_xla.core.functions.all_gather",
-    "torch_xla.core.xla_builder": _BUILDER,
     "torch_xla.core.xla_builder.*": _BUILDER,
     "torch_xla.core.xla_model.XLA_LIB": "define ops by torch.library",
     "torch_xla.core.xla_model.DeviceContext*": _OWN,
@@ -70,7 +69,7 @@ _TABLE = {
     "torch_xla.distributed.xla_multiprocessing.device_kind_handler_dict": _OWN,
     "torch_xla.distributed.xla_multiprocessing.create_optimized_replica_groups": _OWN,
     "torch_xla.distributed.zero_redundancy_optimizer": "use fully_shard, or torch's ZeroRedundancyOptimizer",
-    "torch_xla.experimental.assume_pure": "recording is cheap: use torch_go_xla.compile to skip it",
+    "torch_xla.experimental.assume_pure.*": _OWN,
     "torch_xla.experimental.custom_kernel.*": _PALLAS,
     "torch_xla.experimental.deprecation": _OWN,
     "torch_xla.experimental.distributed_checkpoint._helpers": _OWN,
@@ -111,7 +110,7 @@ def reason(name: str) -> str | None:
 
     Example:
         >>> from torch_go_xla._absent import reason
-        >>> reason("torch_xla.core.xla_builder")
+        >>> reason("torch_xla.core.xla_builder.create_builder")
         'programs are not built by hand: write them in torch, or use torch.cond, torch.while_loop and scan'
     """
     for pattern, text in _TABLE.items():

@@ -107,6 +107,25 @@ class _Defined(NamedTuple):
     results: list[_Array]
 
 
+_defined: dict[str, _Defined] = {}  # the programs of `torch_go_xla::call`
+
+
+def define(text: str) -> _Defined:
+    """Return what ``torch_go_xla::call`` calls a StableHLO program by, and its types; ValueError if it is not one."""
+    found = native().define(text)
+    taken, given = (
+        [_Array(getattr(torch, a["dtype"]), tuple(a["shape"] or ())) for a in found[side]]
+        for side in ("arguments", "results")
+    )
+    return _defined.setdefault(found["name"], _Defined(found["name"], taken, given))
+
+
+@torch.library.register_fake("torch_go_xla::call")  # type: ignore[untyped-decorator] # for traced functions
+def _describe(operands: Sequence[torch.Tensor], program: str) -> list[torch.Tensor]:
+    device = operands[0].device if operands else torch.device("xla")
+    return [torch.empty(r.shape, dtype=r.dtype, device=device) for r in _defined[program].results]
+
+
 def _frozen(x: Any) -> Any:
     """Return an argument of an op as a key: tensors count by their dtype and shape."""
     if isinstance(x, torch.Tensor):
@@ -149,17 +168,13 @@ class _Program:
     def _defined(self, args: Sequence[Any], kwargs: dict[str, Any]) -> _Defined:
         text = self._written(tuple(map(_frozen, args)), tuple((name, _frozen(x)) for name, x in kwargs.items()))
         try:
-            found = native().define(text)
+            defined = define(text)
         except ValueError as e:
             raise ValueError(f"{self.op}: {e}") from None
-        taken, given = (
-            [_Array(getattr(torch, a["dtype"]), tuple(a["shape"] or ())) for a in found[side]]
-            for side in ("arguments", "results")
-        )
-        if not self._many and len(given) != len(self.op._schema.returns):
-            wanted = len(self.op._schema.returns)
-            raise ValueError(f"{self.op}: the schema has {wanted} results, its program returns {_shown(given)}")
-        return _Defined(found["name"], taken, given)
+        if not self._many and len(defined.results) != len(self.op._schema.returns):
+            wanted, given = len(self.op._schema.returns), _shown(defined.results)
+            raise ValueError(f"{self.op}: the schema has {wanted} results, its program returns {given}")
+        return defined
 
     def _returned(self, tensors: list[torch.Tensor]) -> Any:
         return tensors if self._many else tensors[0] if len(tensors) == 1 else tuple(tensors)

@@ -4,7 +4,7 @@ from torch_go_xla import as_torch_xla
 
 as_torch_xla.install()
 try:
-    import torch_xla.core.xla_builder
+    import torch_xla.core.xla_op_registry
 except ModuleNotFoundError as e:
     assert "programs are not built by hand" in str(e), e
 else:
