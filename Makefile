@@ -96,7 +96,7 @@ try-wheels: ## install the wheels in dist/ without a compiler and train, for eac
 release: $(VENV)/.installed-dev ## check version, changelog, metadata and licences of dist/, write the SBOM; uploads nothing
 	$(PY) -m build_support release
 
-lint: $(VENV)/.installed-dev build ## formatting, vet, staticcheck, ruff, mypy, the English of pages and docstrings, govulncheck
+lint: $(VENV)/.installed-dev build ## formatting, vet, staticcheck, ruff, mypy, the English of pages, docstrings, comments and errors, govulncheck
 	@files=$$(git ls-files -co --exclude-standard '*.go') && \
 	 out=$$(PATH="$$($(PY) -m build_support go-path):$$PATH" gofmt -l $$files) && \
 	 { test -z "$$out" || { echo "not formatted by gofmt:"; echo "$$out"; exit 1; }; }

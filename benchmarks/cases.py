@@ -1,9 +1,9 @@
 """What is done: each case is set up once in a process and then gives samples.
 
-A case is a function of the subject and of whether it is quick. It returns a function that does the work of
-one sample, waits for it, and leaves everything as it was, and the number of units in that work. `SPECS` says in
-what unit a time is printed, how many samples are wanted, and what this project shall reach. Cases with ``fresh``
-need a new process per sample. The work of a case in MB returns its figure itself.
+A case is a function of the subject and of whether it is quick. It returns a function and the number of
+units in its work. The function does the work of one sample, waits for it, and leaves everything as it was. `SPECS`
+says in what unit a time is printed, how many samples are wanted, and what this project's target is. Cases with
+``fresh`` need a new process per sample. The work of a case in MB returns its figure itself.
 """
 
 from __future__ import annotations

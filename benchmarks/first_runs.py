@@ -1,8 +1,8 @@
 """``python -m benchmarks.first_runs``: what a program costs before its graphs are compiled, beside torch's eager CPU.
 
 Each subject (eager torch, and the device with XLA_TIER=auto and compile) runs in a process of its own, in turns. It
-prints seconds for the first epoch over 20 batch lengths of a small transformer and for 20 epochs, for the first
-training step of GPTs of 2 to 24 blocks, for 64 tokens of a generation whose cache grows, and for a steady step.
+prints seconds for the first epoch over 20 batch lengths of a small transformer, and for 20 epochs. Then come
+the first training step of GPTs of 2 to 24 blocks, 64 tokens of a generation whose cache grows, and a steady step.
 """
 
 from __future__ import annotations

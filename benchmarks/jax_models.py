@@ -1,7 +1,7 @@
 """The models of `benchmarks.models` as JAX programs: parameters in dictionaries, and functions of them.
 
-Each function returns the parameters, the state of the batch norms, inputs, labels, the forward function of
-``(parameters, state, inputs)`` that returns logits and the new state, and the optimizer.
+Each function returns the parameters, the state of the batch norms, inputs, labels, the forward function and the
+optimizer. The forward function takes ``(parameters, state, inputs)`` and returns logits and the new state.
 """
 
 from __future__ import annotations

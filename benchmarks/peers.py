@@ -1,8 +1,8 @@
 """``python -m benchmarks.peers [NAME ...]``: install the peers that `make bench` compares with.
 
 Each has a virtual environment of its own, as they need other versions of torch, in the folder BENCH_PEERS
-(``~/.cache/torch-go-xla-peers`` by default). One that is there already is left alone; one that cannot be installed is
-named, and left out of the benchmarks.
+(``~/.cache/torch-go-xla-peers`` by default). One that is there already is left as it is; one that cannot be installed
+is named, and left out of the benchmarks.
 """
 
 from __future__ import annotations

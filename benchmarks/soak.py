@@ -1,7 +1,7 @@
 """``python -m benchmarks.soak [--steps N]``: trains an MLP for long, on batches of eight sizes, and watches the memory.
 
-Ends with 1 if the resident memory grows by 5 MB or more after the first tenth of the steps, if the tensors on the
-device or the compiled programs grow at all, or if anything is left on the device in the end.
+Ends with 1 if the resident memory grows by 5 MB or more after the first tenth of the steps. So it does if
+tensors on the device or compiled programs grow at all, or if anything is left on the device in the end.
 """
 
 from __future__ import annotations

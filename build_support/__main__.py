@@ -20,7 +20,7 @@ def main(arguments: list[str]) -> None:
     wheels        build and audit the wheels, into dist/
     try-wheels    install the wheels and train, for each Python, or those whose versions follow
     release       check that dist/ can be released, and write its bills of materials
-    prose         check the English of the Markdown pages and public docstrings, or of files whose names follow
+    prose         check the English of pages, docstrings, comments and errors, or of files whose names follow
     chart         draw the chart of README.md from its table
     vulns         look the Go modules up in the database of vulnerabilities, where it can be reached
     """

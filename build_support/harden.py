@@ -1,10 +1,10 @@
 """Rewrites what gopy generates, so that no call of it can end the process or leak.
 
-As generated, a Go panic in any exported function aborts the interpreter, some
-paths return without taking the GIL back, functions that return only an error
-leak a C string per call, void functions offer to run on a goroutine of their
-own (where nothing recovers), and the library is tied to the place and the name
-of one Python installation. The functions here take the generated texts and
+As generated, a Go panic in any exported function aborts the interpreter. Some
+paths return without taking the GIL back. Functions that return only an error
+leak a C string per call. Void functions offer to run on a goroutine of their
+own, where nothing recovers. The library is tied to the place and the name of
+one Python installation. The functions here take the generated texts and
 return them without these faults. They raise BuildError when gopy's output is
 not what they were written for (v0.4.10), so that a new gopy cannot slip by.
 """
@@ -90,7 +90,7 @@ def _without_own_goroutine(text: str) -> str:
 
 
 def _error_only(body: str) -> str:
-    """Return None, instead of a C string that nobody frees, from a function of one error result."""
+    """Return None, instead of a C string that no one frees, from a function of one error result."""
     if "\tvar __err error\n" not in body:
         return body
     body = body.replace("\t\treturn estr\n", "\t\tC.free(unsafe.Pointer(estr))\n\t\treturn nil\n")

@@ -4,8 +4,8 @@ glibc 2.32 and 2.34 gave functions that are decades old a new version, as they
 moved from libpthread, libdl and libresolv into libc itself. 2.29 gave log one,
 without the old handling of errors. What is linked on such a system asks for the
 new version. Here it is linked against stubs of the old libraries first, which
-newer systems still have, so that it asks for the old version: the wheel is then
-a ``manylinux_2_28`` one.
+newer systems still have. So it asks for the old version, and the wheel is a
+``manylinux_2_28`` one.
 """
 
 from __future__ import annotations

@@ -1,26 +1,37 @@
-"""Checks the English of Markdown pages and of public modules' docstrings: ``python -m build_support prose [FILE...]``.
+"""Checks the English of pages, docstrings, comments and errors: ``python -m build_support prose [FILE...]``.
 
-A sentence has at most 25 words, and a line of a page at most 100 columns; ruff has the columns of modules. `INSTEAD`
-lists words that readers stumble over. Code, tables, headings, quotations and HTML are not prose. A semicolon ends a
+A sentence has at most 25 words, in comments of Go and C at most 40. A line of a page has at most 100 columns; ruff has
+the columns of modules. `INSTEAD` lists words that readers stumble over. Messages of errors are checked for these only:
+where torch has a message, it is torch's. Code, tables, headings, quotations and HTML are not prose. A semicolon ends a
 sentence; a span of code is one word. If a program writes a page, fix the text in the program.
 """
 
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from .toolchain import BuildError
 
-__all__ = ["Finding", "check", "docstring_findings", "findings"]
+__all__ = ["Finding", "check", "findings", "go_findings", "python_findings"]
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("*.md", "docs/**/*.md", "pjrt/xlacpu/*.md")
-PACKAGES = ROOT / "python"
+SOURCES = ("python/**/*.py", "build_support/**/*.py", "benchmarks/**/*.py", "pjrt/xlacpu/**/*.py")
+SOURCES += tuple(
+    f"{folder}/**/*.{kind}" for folder in ("bindings", "gocore", "pjrt") for kind in ("go", "c", "cc", "h")
+)
+# Tests, what others have written, and what is generated from comments that are checked.
+UNCHECKED = re.compile(
+    r"(?:^|/)(?:tests?|programs|testdata|third_party|_go|csrc)/|_test\.go$|/_control\.py$|vocabulary\.h$"
+)
 WORDS = 25
+WORDS_IN_GO = 40
 COLUMNS = 100
 
 # Patterns of words not to use, each with what to write.
@@ -38,6 +49,9 @@ INSTEAD = {
 _INSTEAD = {re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE): instead for pattern, instead in INSTEAD.items()}
 
 _ITEM = re.compile(r"(?:[-*+]|\d+\.)\s+")
+# Rows of a table, as docstrings have them: a name, and behind two blanks what it is.
+_ROW = re.compile(r"\S+(?: \S+)?  +\S|[=#]{3}")
+_MESSAGE = re.compile(r'\b(?:errs\.(?:New|Wrap)|fmt\.Errorf)\([^"\n]*("(?:[^"\\]|\\.)*")')
 _SENTENCE_END = re.compile(r"""(?<=[.!?;])["')*_]*\s+|(?<=:)\s+(?=["'(*_]*[A-Z0-9]|code)""")
 _WORD = re.compile(r"[\w'’.,×/=-]*\w[\w'’.,×/=-]*")
 
@@ -59,7 +73,9 @@ def _blocks(text: str) -> Iterator[tuple[int, list[str]]]:
         if stripped.startswith(("```", "~~~")):
             fenced = not fenced
             stripped = ""
-        elif fenced or stripped.startswith(("|", "#", "<", ">")) or (line.startswith("    ") and not block):
+        elif fenced or stripped.startswith(("|", "#", "<", ">")) or (line.startswith(("    ", "\t")) and not block):
+            stripped = ""
+        elif _ROW.match(stripped):
             stripped = ""
         if block and (not stripped or _ITEM.match(stripped)):
             yield start, block
@@ -77,8 +93,13 @@ def _plain(lines: list[str]) -> str:
     return re.sub(r"https?://\S+", "link", text)
 
 
-def findings(text: str, columns: bool = True) -> list[Finding]:
+def findings(text: str, columns: bool = True, longest: int = WORDS) -> list[Finding]:
     """Return what is wrong in a page, in the order of its lines. Without `columns`, lines may be longer.
+
+    Args:
+        text: the page.
+        columns: whether a line may have only so many.
+        longest: how many words a sentence may have.
 
     Example:
         >>> findings("It is done anew.")
@@ -94,37 +115,88 @@ def findings(text: str, columns: bool = True) -> list[Finding]:
             found += [Finding(start, f"{match.group()!r}: write {instead}") for match in pattern.finditer(prose)]
         for sentence in _SENTENCE_END.split(prose):
             words = len(_WORD.findall(sentence))
-            if words > WORDS:
-                found.append(Finding(start, f"a sentence of {words} words, of at most {WORDS}: {sentence[:60]}…"))
+            if words > longest:
+                found.append(Finding(start, f"a sentence of {words} words, of at most {longest}: {sentence[:60]}…"))
     return sorted(found)
 
 
-def docstring_findings(source: str) -> list[Finding]:
-    """Return what is wrong in the docstrings of a module, which may have lines of more than 100 columns."""
+def _at(first: int, text: str, longest: int = WORDS) -> list[Finding]:
+    """Return what is wrong in a text that begins at a line of a source."""
+    return [Finding(first + f.line - 1, f.what) for f in findings(text, columns=False, longest=longest)]
+
+
+def _words(line: int, text: str) -> list[Finding]:
+    """Return the words of a message that readers stumble over."""
+    matches = ((match, instead) for pattern, instead in _INSTEAD.items() for match in pattern.finditer(text))
+    return [Finding(line, f"{match.group()!r}: write {instead}") for match, instead in matches]
+
+
+def _comments(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Yield the comments among numbered lines, those of lines that follow each other as one, with the first number."""
+    block: list[str] = []
+    start = last = 0
+    for number, text in lines:
+        if block and number != last + 1:
+            yield start, "\n".join(block)
+            block = []
+        start = start if block else number
+        block.append(text)
+        last = number
+    if block:
+        yield start, "\n".join(block)
+
+
+def python_findings(source: str) -> list[Finding]:
+    """Return what is wrong in the docstrings, comments and messages of errors of a module."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             text = ast.get_docstring(node)
             if text:
-                first = node.body[0].lineno
-                found += [Finding(first + f.line - 1, f.what) for f in findings(text, columns=False)]
+                found += _at(node.body[0].lineno, text)
+        elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            texts = [c.value for c in ast.walk(node.exc) if isinstance(c, ast.Constant) and isinstance(c.value, str)]
+            found += _words(node.lineno, "".join(texts))
+    lines = []
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        text = token.string.lstrip("#").strip()
+        if token.type != tokenize.COMMENT or text.startswith(("noqa", "type:", "fmt:")):
+            continue
+        if token.line.strip().startswith("#"):
+            lines.append((token.start[0], text))
+        else:
+            found += _at(token.start[0], text)
+    for start, text in _comments(lines):
+        found += _at(start, text)
     return sorted(found)
 
 
-def _public(module: Path) -> bool:
-    return not any(name.startswith("_") and name != "__init__.py" for name in module.relative_to(PACKAGES).parts)
+def go_findings(source: str) -> list[Finding]:
+    """Return what is wrong in the comments and messages of errors of a Go, C or C++ file."""
+    found = []
+    numbered = ((n, line.strip()) for n, line in enumerate(source.splitlines(), 1))
+    lines = ((n, line[2:].removeprefix(" ")) for n, line in numbered if line.startswith("//"))
+    for start, text in _comments((n, text) for n, text in lines if not text.startswith(("go:", "control:", "export"))):
+        found += _at(start, text, WORDS_IN_GO)
+    for block in re.finditer(r"/\*(.*?)\*/", source, re.DOTALL):
+        text = re.sub(r"^\s*\* ?", "", block[1], flags=re.MULTILINE)
+        found += _at(source.count("\n", 0, block.start()) + 1, text, WORDS_IN_GO)
+    for message in _MESSAGE.finditer(source):
+        found += _words(source.count("\n", 0, message.start()) + 1, message[1])
+    return sorted(found)
 
 
 def _files() -> Iterable[Path]:
     yield from sorted(path for pattern in PAGES for path in ROOT.glob(pattern))
-    yield from sorted(path for path in PACKAGES.rglob("*.py") if _public(path))
+    sources = {path for pattern in SOURCES for path in ROOT.glob(pattern)}
+    yield from sorted(path for path in sources if not UNCHECKED.search(path.relative_to(ROOT).as_posix()))
 
 
 def check(*names: str) -> None:
     """Print what is wrong in pages and modules, all by default. Raises BuildError if there is anything."""
     count = 0
     for path in [Path(name) for name in names] or _files():
-        find = docstring_findings if path.suffix == ".py" else findings
+        find = {".py": python_findings, ".md": findings}.get(path.suffix, go_findings)
         for finding in find(path.read_text(encoding="utf-8")):
             print(f"{path}:{finding.line}: {finding.what}")
             count += 1

@@ -1,7 +1,7 @@
 """Decides whether the output of a build step is still good.
 
 A step is identified by a digest over the contents of its inputs and the
-settings it ran with, not by file times: installers unpack headers afresh, and
+settings it ran with, not by file times. Installers unpack headers again, and
 a checkout sets new times, without anything having changed.
 """
 

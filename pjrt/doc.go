@@ -18,7 +18,7 @@
 //
 // # Ownership
 //
-// Buffer and Event are plain words that name objects of the plugin; whoever is
+// Buffer and Event are plain words that name objects of the plugin; what is
 // handed one destroys it, once, with Client.Destroy or Client.DestroyEvents.
 // They are not checked in ordinary builds: a word that was destroyed must not be
 // used again. Builds with the tag "invariants" keep a table of the live ones and

@@ -14,7 +14,7 @@ struct pjc_kv {
   int fd;         // -1 once closed
 };
 
-// What a text answer lies in: the deleter is given the text alone.
+// What a text answer lies in: the deleter is given only the text.
 typedef struct {
   size_t size;
   char text[];

@@ -3,8 +3,8 @@
 A peer is a file here; importing it needs nothing of the peer's. What it may say:
 
 * ``IMPORT``: the program that imports its package.
-* ``REQUIRES``: the packages of a peer that has a Python of its own, which `benchmarks.peers` installs, and
-  ``VERSIONS``: the versions of Python that have them, the best first.
+* ``REQUIRES``: the packages of a peer that has a Python of its own, which `benchmarks.peers` installs.
+* ``VERSIONS``: the versions of Python that have them, the best first.
 * ``CASES``: the names of the cases that it takes part in, instead of all.
 * ``OWN``: its own functions for some cases, by name.
 * ``OPS``: its own cases of `benchmarks.op_speed`, by name, instead of torch's.

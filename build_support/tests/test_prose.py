@@ -63,11 +63,26 @@ def test_what_is_not_prose_is_left_out(shape):
 
 
 def test_docstrings():
-    source = (
-        f'"""A module.\\n\\nAnd more."""\n\n\ndef f():\n    """Do.\n\n    {SHORT} {"x" * 100}.\n    """\n    # anew\n'
-    )
-    assert [f.line for f in prose.docstring_findings(source)] == [7]
-    assert prose.docstring_findings(source.replace("Word ", "")) == []
+    source = f'"""A module.\\n\\nAnd more."""\n\n\ndef f():\n    """Do.\n\n    {SHORT} {"x" * 100}.\n    """\n'
+    assert [f.line for f in prose.python_findings(source)] == [7]
+    assert prose.python_findings(source.replace("Word ", "")) == []
+
+
+def test_comments_and_messages_of_python():
+    source = f"x = 1  # done anew\n# One.\n# {LONG}\n# type: ignore[anew]\nraise ValueError(f'{{x}} is read anew')\n"
+    assert [f.line for f in prose.python_findings(source)] == [1, 2, 5]
+    assert prose.python_findings("x = 1  # a\ny = 2  # b\n" * 20) == [], "comments of two lines are not one"
+
+
+def test_comments_and_messages_of_go():
+    source = f"package x\n\n// Done\n// anew.\n//go:noinline anew\n\n/* {SHORT} anew */\n"
+    source += 'var err = errs.New(errs.Value, "%d is read anew", n)\n'
+    assert [f.line for f in prose.go_findings(source)] == [3, 7, 8]
+    assert prose.go_findings(f"// {LONG}\n") == [] and len(prose.go_findings(f"// {LONG[:-1]}, {LONG}\n")) == 1
+
+
+def test_rows_of_a_table_are_left_out():
+    assert prose.findings("Words:\n\n==== ====\nname  what it is\nother name  what that is\n" * 8) == []
 
 
 def test_check_names_file_and_line(tmp_path, capsys):

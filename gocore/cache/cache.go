@@ -60,7 +60,7 @@ func (c *Cache[K, V]) Put(k K, v V) {
 }
 
 // Weigh says how many bytes the value of a key takes, which is known when it has been built; nothing happens if the
-// value has left. The value itself may be larger than the cache, and is then alone in it until others are used.
+// value has left. The value itself may be larger than the cache, and is then the only one until others are used.
 func (c *Cache[K, V]) Weigh(k K, bytes int64) {
 	c.mu.Lock()
 	var out []V

@@ -19,7 +19,7 @@ import (
 )
 
 // Disk is a directory of values that processes share: one file a key, written beside and renamed. It is bounded in
-// bytes: whoever writes removes the files that have not been used for the longest time, by whatever stamp.
+// bytes: a process that writes removes the files that have not been used for the longest time, by whatever stamp.
 //
 // Values are only trusted if they are this user's: the directory must belong to the user, and no one else may
 // write to it. A stamp (what makes the values: the compiler and its version) is part of every file's name, so that

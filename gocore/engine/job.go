@@ -92,7 +92,7 @@ func (j *jobs) SetJobTimeout(d time.Duration) {
 	}
 }
 
-// meet waits for the other processes of the job, nil if this one is alone.
+// meet waits for the other processes of the job, nil if this is the only one.
 func (j *jobs) meet() (*runtime.Job, error) {
 	j.jobMu.Lock()
 	job := j.job

@@ -51,8 +51,8 @@ func (lay *layouter) place(b *runtime.Buffer, s *shape.Shape, sh *sharding.Shard
 	return all.Place(b.Dev, s, sh)
 }
 
-// complete is a buffer, with a reference for the caller, that this process can read all of. Where it has a part
-// alone, all processes get the others' by a program that they run together: each of them must ask.
+// complete is a buffer, with a reference for the caller, that this process can read all of. Where it has only
+// a part, all processes get the others' by a program that they run together: each of them must ask.
 func (lay *layouter) complete(b *runtime.Buffer) (*runtime.Buffer, error) {
 	if b.Whole() {
 		b.Retain()

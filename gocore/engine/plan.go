@@ -130,7 +130,7 @@ func (pl *planner) prepare(d *runtime.Device, t *alias.Trace, slots []uint32) (r
 }
 
 // materializeZeros gives buffers to the zeros that new storages began with and that this graph has written since, as an
-// optimizer does with its states in the first step: the graph is then the one of all later steps, which find
+// optimizer does with its states in the first step. The graph is then the one of all later steps, which find
 // the storages with a buffer. Where that fails the zeros stay part of the program.
 func (pl *planner) materializeZeros(d *runtime.Device, t *alias.Trace, slots []uint32) {
 	before := pl.zeros[d.Index]

@@ -250,7 +250,7 @@ func (p *program) load(key string) *runtime.Executable {
 	return nil
 }
 
-// warn tells the user of something that costs time alone.
+// warn tells the user of something that costs only time.
 func warn(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "torch_go_xla: warning: "+format+"\n", args...)
 }

@@ -31,8 +31,8 @@ func (h held) release() {
 	}
 }
 
-// Snapshot holds the values that the given storages have at one moment: under one lock, what is recorded
-// for their devices is synced, by one program a device, and every value gets an owner more, so that no
+// Snapshot holds the values that the given storages have at one moment. Under one lock, what is recorded
+// for their devices is synced, by one program a device. Every value gets an owner more, so that no
 // later step writes into it. The values may still be on their way: wait for the devices, then fetch them.
 // DropSnapshot releases them. If computing one of them has failed before, its cause is the error.
 func (sn *snapshots) Snapshot(handles []int64) (int64, error) {

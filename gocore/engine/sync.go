@@ -18,7 +18,7 @@ type steps struct {
 // Sync computes the value of every storage of a device that has been written since the last sync. It
 // returns when the program is on its way; reading a result waits for it.
 //
-// All storages are materialized by one program, so that whoever reads after a sync reads one moment.
+// All storages are materialized by one program, so that a reader after a sync reads one moment.
 func (sp *steps) Sync(dev int) error {
 	_, err := sp.sync(dev)
 	return err

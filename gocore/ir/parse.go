@@ -18,7 +18,7 @@ type Program struct {
 }
 
 // Parse reads the text form of a graph: nodes in order, then "return" with the results. Empty lines, and those
-// that begin with #, mean nothing. It takes the shapes at their word; whoever runs the graph has them checked
+// that begin with #, mean nothing. It takes the shapes at their word; what runs the graph has them checked
 // by the shape rules. Errors name the line.
 func Parse(v Vocabulary, text string) (*Program, error) {
 	p := parser{v: v, program: new(Program), names: make(map[string]ID)}

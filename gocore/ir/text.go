@@ -242,7 +242,7 @@ func AppendText(words []int64, s string) []int64 {
 	return words
 }
 
-// fields splits a list at its commas, those within brackets and quotes left alone.
+// fields splits a list at its commas, those within brackets and quotes left as they are.
 func fields(text string) (out []string) {
 	depth, start, quoted := 0, 0, false
 	for i := 0; i < len(text); i++ {

@@ -55,8 +55,8 @@ type Plan struct {
 }
 
 // Build plans the computation of the given cells' values (slots of Pending cells) and of the values
-// effects, which are computed even if no cell needs them: then they are roots between those of the cells,
-// as they were recorded, since compilers order exchanges by the results.
+// effects, which are computed even if no cell needs them. Then they are roots between those of the cells, as
+// they were recorded, since compilers order collectives by the results.
 func (p *Plan) Build(s *alias.Store, t *alias.Trace, slots []uint32, effects []ir.ID) {
 	p.Trace = t
 	p.roots(s, slots, nil)
@@ -133,9 +133,9 @@ func (p *Plan) addRoot(g *ir.Graph, c *alias.Cell) int32 {
 	return i
 }
 
-// wanted is the sharding that a cell's new value must have, nil if the compiler may choose: what the user
-// said of the storage or of the value, and else what the storage had, so that the new value can take over
-// the buffer and the next step is the same program.
+// wanted is the sharding that a cell's new value must have, nil if the compiler may choose. It is what the
+// user said of the storage or of the value, and else what the storage had. So the new value can take over
+// the buffer, and the next step is the same program.
 func (p *Plan) wanted(g *ir.Graph, c *alias.Cell) *sharding.Sharding {
 	if p.Trace.Partitions == 0 {
 		return nil

@@ -266,7 +266,7 @@ func (w *lowering) localTo(id ir.ID) (m *sharding.Sharding, err error) {
 	case m == nil && w.graph.Manual(id):
 		return sharding.PerDevice, nil
 	case m != nil && m != sharding.PerDevice && isCollective(n.Op) && n.Op != ir.OpAllReduce:
-		return nil, errs.New(errs.NotLower, "%s: among values local to %s there are sums alone", ops.Describe(w.graph, id), m)
+		return nil, errs.New(errs.NotLower, "%s: among values local to %s there are only sums", ops.Describe(w.graph, id), m)
 	}
 	return m, nil
 }
@@ -287,7 +287,7 @@ func (w *lowering) marking(m *sharding.Sharding) *stablehlo.Marking {
 	return mark
 }
 
-// node lowers one node. A panic of its row is the error of this program alone: the callers hold locks.
+// node lowers one node. A panic of its row is the error of only this program: the callers hold locks.
 func (w *lowering) node(l *ops.Lowering, id ir.ID, o Options) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

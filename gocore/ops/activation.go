@@ -30,7 +30,7 @@ func activationGrad(name, schema, kernel string, t types, f func(l *Lowering, gr
 		}}
 }
 
-// smoothRows are the activations without a kink, or with one alone.
+// smoothRows are the activations without a kink, or with only one.
 var smoothRows = []Row{
 	activation("gelu", "(Tensor self, *, str approximate=\"none\") -> Tensor", "GeluKernelImpl", floats, lowerGelu).exactOut().checked(checkGelu(1)),
 	activationGrad("gelu_backward", "(Tensor grad_output, Tensor self, *, str approximate=\"none\") -> Tensor",

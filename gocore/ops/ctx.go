@@ -20,7 +20,7 @@ type Ctx struct {
 	Partitions int
 	// Functions are those that control flow calls, by name.
 	Functions map[string]*stablehlo.Function
-	// Replicas is the number of processes that run programs together; 1 if this one is alone.
+	// Replicas is the number of processes that run programs together; 1 if this is the only one.
 	Replicas int
 	outs     []*shape.Shape
 	dims     [32]int64 // scratch of Dims

@@ -168,7 +168,7 @@ func (x *indexing) places(l *Lowering, v value) (index value, dims []int64) {
 }
 
 // within is an index into n elements in type t, which may be narrower: one that is out of range stays so, for
-// converting it alone would make row 0 of 1 << 32.
+// converting only it would make row 0 of 1 << 32.
 func within(b *stablehlo.Builder, index value, n int64, t dtype.DType) value {
 	if index.DType().Size() > t.Size() {
 		index = b.Clamp(b.SplatLike(index, stablehlo.Int(-n-1)), index, b.SplatLike(index, stablehlo.Int(n)))

@@ -184,7 +184,7 @@ func inferIndexCopy(c *Ctx) error {
 	return c.ReturnLike(s)
 }
 
-// sliceText prints the dimensions of a slice as torch does, with blanks alone: "4 2".
+// sliceText prints the dimensions of a slice as torch does, with only blanks: "4 2".
 func sliceText(s *shape.Shape, dim int) string {
 	text := ""
 	for i, n := range s.Dims {

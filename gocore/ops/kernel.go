@@ -21,7 +21,7 @@ type Kernel struct {
 	When func(l *Lowering) bool
 	// Asked tells which of the results are computed; nil for all. The others have no elements.
 	Asked func(l *Lowering) []bool
-	// Like gives for arguments of which the kernel looks at the shape alone the result that has this shape.
+	// Like gives for arguments of which the kernel looks only at the shape the result that has this shape.
 	Like map[int]int
 	// Orders gives permutations for operands, by their place among the arguments, and for results, as torch's kernel likes
 	// them to lie in memory: dimension i is dimension order[i] in memory, of which the last varies fastest. nil for all dense.

@@ -6,7 +6,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 )
 
-// torchLinalgRows are the factorizations that LAPACK alone computes, its choices of pivots and its order of
+// torchLinalgRows are the factorizations that only LAPACK computes, its choices of pivots and its order of
 // eigenvalues being the result: calls of torch's kernels, for programs that may call them. _backend/composed/linalg.py
 // leads torch's ops of these names here, or to the CPU.
 var torchLinalgRows = []Row{
@@ -72,7 +72,7 @@ var torchLinalgRows = []Row{
 		Lower: onlyTorch},
 }
 
-// onlyTorch is the lowering of a row that torch's kernel alone computes, where that cannot be called.
+// onlyTorch is the lowering of a row that only torch's kernel computes, where that cannot be called.
 func onlyTorch(l *Lowering) {
 	results := l.outCount()
 	if l.Out(0).Numel() > 0 {

@@ -11,8 +11,8 @@ import (
 // ctcRows are the loop of connectionist temporal classification; what goes around it is in _backend/composed/ctc.py.
 var ctcRows = []Row{
 	// log_probs is [time, batch, state]. The result is the logarithm of the probability of all paths to a state
-	// at a time: a path begins in one of the first two states, and goes on to the same, to the next, or, where
-	// skips [batch, state] is true, to a state from two before it.
+	// at a time. A path begins in one of the first two states, and goes on to the same or to the next. Where
+	// skips [batch, state] is true, a state is also reached from two before it.
 	{Name: "torch_go_xla::ctc_paths", Schema: "(Tensor log_probs, Tensor skips) -> Tensor", Internal: true,
 		Infer: func(c *Ctx) error {
 			x, skips := c.In(0), c.In(1)

@@ -86,7 +86,7 @@ func lowerGrouped(l *Lowering) {
 	l.Return(l.Convert(out, l.Out(0).DType))
 }
 
-// ofGroup sums over the dimension of groups, each place along a dimension counting in its group alone.
+// ofGroup sums over the dimension of groups, each place along a dimension counting only in its group.
 func (l *Lowering) ofGroup(v value, along, groups int) value {
 	return l.B.ReduceSum(l.ofGroupOnly(v, along, groups), []int64{int64(groups)})
 }

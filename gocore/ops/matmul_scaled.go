@@ -60,7 +60,7 @@ func inferScaledMM(c *Ctx) error {
 	return c.Return(d, a.Dims[0], b.Dims[1])
 }
 
-// lowerScaledMM scales the f32 product; a result scale applies to fp8 results alone, as in torch.
+// lowerScaledMM scales the f32 product; a result scale applies only to fp8 results, as in torch.
 func lowerScaledMM(l *Lowering) {
 	b, o := l.B, l.Out(0)
 	p := l.product(l.In(0), l.In(1))

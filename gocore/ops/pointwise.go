@@ -9,7 +9,7 @@ import (
 
 type value = stablehlo.Value
 
-// pointwiseRows are the elementwise ops whose value at a point depends on the operands there alone.
+// pointwiseRows are the elementwise ops whose value at a point depends only on the operands there.
 var pointwiseRows = join(unaryRows, floatRows, arithmeticRows, powerRows, integerRows, extremeRows, compareRows, selectRows, copyRows)
 
 const (

@@ -11,7 +11,7 @@ import (
 )
 
 // poolRows are pooling, padding and resampling. They work on the last one, two or three dimensions;
-// those before, a batch and channels or channels alone, go along.
+// those before, a batch and channels or only channels, go along.
 var poolRows = join(maxPoolRows, avgPoolRows, adaptiveRows, unpoolRows, padRows, patchRows,
 	upsampleRows, gridRows)
 

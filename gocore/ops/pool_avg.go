@@ -75,9 +75,9 @@ func (l *Lowering) windowSum(x value, p *pooling, out []int64) value {
 	return l.B.ReduceWindow([]value{x}, []value{zero(l.B, x.DType())}, w, stablehlo.CombineAdd)[0]
 }
 
-// divisor is what each element of the result is divided by, in the shape and type of like: the
-// divisor_override (argument at+1), or the size of the window, with its part outside of the input if
-// count_include_pad (argument at) says so, but never what lies beyond the padding. in are the
+// divisor is what each element of the result is divided by, in the shape and type of like. It is the
+// divisor_override (argument at+1), or the size of the window. That includes its part outside of the
+// input if count_include_pad (argument at) says so, but never what lies beyond the padding. in are the
 // dimensions of the input.
 func (l *Lowering) divisor(p *pooling, in []int64, like value, at int) value {
 	b := l.B

@@ -13,8 +13,8 @@ import (
 //
 // Tracing appends two numbers to the arguments of such a row: the key of the device's generator, and
 // how many ops have drawn from it before. They are the key and the high half of the counter of a
-// Philox generator, so that each op has 2⁶⁴ blocks of its own and a value depends on the seed and on
-// the op's place among the ops that draw, never on how steps are cut into programs.
+// Philox generator, so that each op has 2⁶⁴ blocks of its own. A value depends on the seed and on the
+// op's index among the ops that draw, never on how steps are divided into programs.
 var randomRows = join(fillRows, dropoutRows, sampleRows, rejectionRows, permutationRows)
 
 // A stream is the random bits of one op.

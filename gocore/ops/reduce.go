@@ -241,8 +241,8 @@ func addUp(b *stablehlo.Builder, x value, dims []int64) value {
 }
 
 // inTwo reduces a float x over the first of several dimensions, then over the others. XLA:CPU computes a
-// fused reduction over outer and inner dimensions at once one element at a time, and over an outer one
-// alone in vectors; the barrier keeps XLA from joining the two again.
+// fused reduction over outer and inner dimensions at once one element at a time, and over only an
+// outer one in vectors; the barrier keeps XLA from joining the two again.
 func inTwo(b *stablehlo.Builder, x value, dims []int64, f reducer) value {
 	if len(dims) < 2 || x.DType().IsIntegral() || x.Dim(int(dims[0])) < 8 {
 		return f(b, x, dims)

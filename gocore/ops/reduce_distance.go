@@ -198,7 +198,7 @@ func crossDifference(b *stablehlo.Builder, x, y value) value {
 	return b.Subtract(spread(x, batch), spread(y, batch+1))
 }
 
-// euclidean is the distance by |x|² + |y|² − 2x·y, which needs a matrix product alone.
+// euclidean is the distance by |x|² + |y|² − 2x·y, which needs only a matrix product.
 func euclidean(b *stablehlo.Builder, x, y value) value {
 	nx, ny := x.Rank(), y.Rank()
 	batch := broadcastDims(x.Dims()[:nx-2], y.Dims()[:ny-2])

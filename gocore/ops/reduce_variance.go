@@ -10,7 +10,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 )
 
-// varianceRows are variance and standard deviation, alone or with the mean.
+// varianceRows are variance and standard deviation, by itself or with the mean.
 var varianceRows = []Row{
 	variance("var", false, false), variance("std", true, false),
 	variance("var_mean", false, true), variance("std_mean", true, true),

@@ -451,7 +451,7 @@ func relocated(b *stablehlo.Builder, x value, from, to, groups *sharding.Shardin
 	return b.Reshape(FullToShard(b, all, rows, to), x.Dims())
 }
 
-// undivided is the dimensions of an array that a sharding does not tile. Those alone the partitioner may divide
+// undivided is the dimensions of an array that a sharding does not tile. Only those the partitioner may divide
 // further: of the others it would take the tiling that it finds for its own, and then the two contradict each other.
 func undivided(sh *sharding.Sharding, s *shape.Shape) []int64 {
 	var dims []int64

@@ -2,9 +2,9 @@
 
 /* Kernels: one callable object per ATen overload, given to torch.library as the op's implementation.
  *
- * A kernel holds a plan made once by Python from torch's schema: the parameters of the overload, the
- * arguments of the row of the op table (in the row's order), what happens to each result of the row, and
- * what the overload returns. A call binds, encodes and traces; it allocates the result tensors only. */
+ * A kernel holds a plan made once by Python from torch's schema. It has the parameters of the overload,
+ * and the arguments of the row of the op table, in the row's order. It says what happens to each result
+ * of the row, and what the overload returns. A call binds, encodes and traces; it allocates the result tensors only. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>

@@ -118,7 +118,7 @@ static int32_t line_of(frame *f) {
     cache[slot].code = (PyCodeObject *)Py_NewRef(code);
     cache[slot].place = place;
     cache[slot].id = id;
-    Py_XDECREF(old); /* last: it may call whoever watches the object */
+    Py_XDECREF(old); /* last: it may call what watches the object */
     return id;
   }
   return cache[slot].id;

@@ -241,8 +241,8 @@ static PyObject *make_results(const replay *r, int64_t *handles) {
 static PyObject *run(const replay *r, PyObject *args, int64_t *handles, int64_t *made) {
   int64_t outcome = TGX_MISSED, status;
   if (take_handles(r, args, handles) < 0) return NULL;
-  /* It may wait for an earlier program. What fails has done nothing, and is repeated with the GIL: then the error is no
-   * other thread's. */
+  /* It may wait for an earlier program. What fails has done nothing, and is repeated with the GIL: then the error is
+   * this thread's. */
   do {
     PyThreadState *state = tgx_release_gil();
     status = tgx_replay(r->id, handles, r->narguments, made, r->nresults, &outcome);

@@ -37,7 +37,7 @@ static int await(int64_t handle) {
     if (PyErr_CheckSignals() < 0) return -1;
   }
   if (status == TGX_DONE) return 0;
-  /* Asked with the GIL, the error is no other thread's. One that does not come again is not lost either. */
+  /* Asked with the GIL, the error is this thread's. One that does not come again is not lost either. */
   if (released) tgx_ready(handle, 0, &ready);
   tgx_set_error();
   return -1;

@@ -200,7 +200,7 @@ func (b *Buffer) source() int {
 }
 
 // SetDonating gives the buffer away, or takes that back: the next program that reads it takes it over,
-// whoever else names it, and reading it afterwards is an error, which says where the buffer was given away.
+// whatever else names it, and reading it afterwards is an error, which says where the buffer was given away.
 func (b *Buffer) SetDonating(on bool, where string) {
 	if on {
 		b.given.Store(&where)

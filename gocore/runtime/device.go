@@ -79,7 +79,7 @@ type Client struct {
 }
 
 // Open creates a client of a plugin. opts are the plugin's create options; job is the processes that run
-// programs together, nil if this one is alone.
+// programs together, nil if this is the only one.
 func Open(plugin *pjrt.Plugin, opts map[string]any, job *Job) (*Client, error) {
 	pc, err := plugin.NewClient(opts, job.keys())
 	if err != nil {
@@ -155,7 +155,7 @@ func (d *Device) Spans() bool { return len(d.ids) > len(d.devs) }
 func (d *Device) IDs() []int { return d.ids }
 
 // Replicas are the plugin's numbers of the devices that run a replica each of a program in which processes
-// exchange data, this device among them, by process; nil if this process is alone.
+// exchange data, this device among them, by process; nil if this is the only process.
 func (d *Device) Replicas() []int { return d.peers }
 
 // String is torch's name of the device.

@@ -334,7 +334,7 @@ func (d *Device) step() {
 	d.idle.Broadcast()
 }
 
-// execute runs a launch and resolves its results, whatever happens: a panic is the failure of this launch alone.
+// execute runs a launch and resolves its results, whatever happens: a panic is the failure of only this launch.
 func (d *Device) execute(l *Launch) {
 	defer caught("ending a program") // the queue moves on
 	err := d.launch(l)

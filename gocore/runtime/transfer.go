@@ -33,7 +33,7 @@ func (d *Device) UploadParts(parts []unsafe.Pointer, s *shape.Shape, sh *shardin
 	})
 }
 
-// Borrow is Upload of an array that stays where it is, if the plugin can use it there; without SPMD alone.
+// Borrow is Upload of an array that stays where it is, if the plugin can use it there; only without SPMD.
 // The memory must not change before done is called, in a goroutine of its own: when the plugin reads it no
 // longer, at the latest after the last Release.
 func (d *Device) Borrow(src unsafe.Pointer, s *shape.Shape, done func()) (*Buffer, error) {
@@ -121,7 +121,7 @@ func staged(s *shape.Shape) (at unsafe.Pointer, free func(), err error) {
 // plugin, as a copy in Go holds up its garbage collector.
 const inPlace = 1 << 20
 
-// Whole reports that each process has all of the array: it can be downloaded, and placed otherwise, by each alone.
+// Whole reports that each process has all of the array: it can be downloaded, and placed otherwise, by each by itself.
 func (b *Buffer) Whole() bool {
 	return !b.Dev.Spans() || b.sharding.Whole(len(b.parts))
 }

@@ -1,7 +1,7 @@
 // Package stablehlo writes StableHLO modules as text, in the generic form of MLIR.
 //
 // It knows the operations of the StableHLO specification and of CHLO, nothing of ATen, and imports
-// dtype and shape alone. A Builder appends one line per operation; the result shapes are inferred
+// only dtype and shape. A Builder appends one line per operation; the result shapes are inferred
 // and the operands checked while it does, so that a wrong program is an *Error that names the
 // operation and its operands, long before a compiler sees it:
 //

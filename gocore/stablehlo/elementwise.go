@@ -256,7 +256,7 @@ const (
 )
 
 // Compare tests x against y; the result is of type i1. NaN is unequal to everything. Complex
-// operands have EQ and NE alone.
+// operands have only EQ and NE.
 func (b *Builder) Compare(x, y Value, dir Direction) Value {
 	typ := "UNSIGNED"
 	switch kindOf(x.DType()) {

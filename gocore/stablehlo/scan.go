@@ -136,7 +136,7 @@ func quoted(text string, at int) (word string, end int, ok bool) {
 }
 
 // closing pairs the brackets: of each token that opens one, the token that closes it. ok is false if they do not
-// pair. Angle brackets pair only within the others, as < alone is not a bracket everywhere.
+// pair. Angle brackets pair only within the others, as a single < is not a bracket everywhere.
 func closing(tokens []token) (pairs map[int]int, ok bool) {
 	pairs = make(map[int]int)
 	var open []int

@@ -3,11 +3,11 @@
 // A storage holds one dense row-major array, the base. A torch tensor over it is a View: size,
 // stride and offset in elements. Read gives the steps that make the dense value of a view out of the
 // base; Write gives the steps that put a dense value back. Both look for slices of the base's own
-// dimensions first, then for a mixed-radix reshape of them, then for pads and skewed copies, and
-// fall back on a gather or a scatter of computed indices last, so that XLA sees slices, reshapes,
+// dimensions first, then for a mixed-radix reshape of them, then for pads and skewed copies. They
+// fall back on a gather or a scatter of computed indices last. So XLA sees slices, reshapes,
 // transposes and broadcasts.
 //
-// The work is on integers alone; element types and devices do not occur. The package imports only
+// The work is only on integers; element types and devices do not occur. The package imports only
 // the standard library and keeps no state but the Cache that a caller makes.
 //
 // The text form of a program is its steps in order, each with the dimensions it gives:
@@ -34,7 +34,7 @@ type View struct {
 var (
 	// ErrBounds: the view reaches beyond the last element of the storage.
 	ErrBounds = errors.New("strided: view out of bounds of its storage")
-	// ErrView: sizes, strides or offset are no view at all (negative, or of different lengths).
+	// ErrView: sizes, strides or offset cannot be a view (negative, or of different lengths).
 	ErrView = errors.New("strided: not a view")
 	// ErrOverlap: a write to a view that torch knows to hold an element twice (a stride of 0 along a
 	// dimension of several elements). The text is torch's, of at::assert_no_internal_overlap.
@@ -181,7 +181,7 @@ func (v View) check(n int64) error {
 	return nil
 }
 
-// elements is the number of elements of a base, -1 if dims are no dimensions or too large for any.
+// elements is the number of elements of a base, -1 if dims are not dimensions or too large for any.
 func elements(dims []int64) int64 {
 	n := uint64(1)
 	for _, d := range dims {

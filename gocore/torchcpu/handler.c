@@ -57,7 +57,7 @@ struct place {
   int64_t dims[ORDERED_RANK], strides[ORDERED_RANK];
 };
 
-/* Gives each array the dimensions and strides that its order says; false if the numbers are no permutations. */
+/* Gives each array the dimensions and strides that its order says; false if the numbers are not permutations. */
 static bool ordered(struct torch_array *arrays, int64_t count, const int64_t **at, const int64_t *end, struct place *places) {
   for (int64_t k = 0; k < count; k++, places++) {
     struct torch_array *a = &arrays[k];

@@ -227,7 +227,7 @@ func (s *session) answer(m *message) {
 // Address is where the server listens, as Dial takes it.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// Close ends the server; whoever waits for a key gets an error. Closing again does nothing.
+// Close ends the server; a call that waits for a key gets an error. Closing again does nothing.
 func (s *Server) Close() error {
 	var err error
 	s.close.Do(func() {

@@ -28,7 +28,7 @@ struct Greeting {
 };
 
 // The connections that have been accepted and have not greeted yet. A stranger
-// that says nothing delays nobody: it has 5 s, and when there are too many the
+// that says nothing delays no one: it has 5 s, and when there are too many the
 // oldest one goes.
 class Callers {
  public:

@@ -17,7 +17,7 @@
 namespace xlacpu {
 
 // Buffers and executables share the client, so that it outlives them in
-// whatever order a garbage-collected host lets go of its objects.
+// whatever order a garbage-collected host releases its objects.
 using ClientRef = std::shared_ptr<Client>;
 
 struct Client : std::enable_shared_from_this<Client> {

@@ -178,7 +178,7 @@ PJRT_Error* Compile(PJRT_Compile_Args* args) {
   XLACPU_ASSIGN(xla::XlaComputation computation,
                 ParseProgram(*args->program,
                              options.parameter_is_tupled_arguments));
-  // XLA:CPU has no compiler for topologies alone: a client of as many devices,
+  // XLA:CPU has no compiler for topologies by themselves: a client of as many devices,
   // which the executable keeps, stands in for the one that is not given.
   std::unique_ptr<xla::PjRtClient> stand_in;
   xla::PjRtClient* compiler = nullptr;

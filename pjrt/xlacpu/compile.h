@@ -15,7 +15,7 @@ namespace xlacpu {
 // Options from a serialized CompileOptionsProto; no bytes are the defaults.
 absl::StatusOr<xla::CompileOptions> ParseCompileOptions(std::string_view bytes);
 
-// Which devices a program of this many replicas and partitions runs on if nobody
+// Which devices a program of this many replicas and partitions runs on if no one
 // says: those of this process if they suffice, else all of the job in order.
 absl::StatusOr<xla::DeviceAssignment> DefaultAssignment(const Client& client,
                                                         int replicas,

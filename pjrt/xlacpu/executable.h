@@ -38,7 +38,7 @@ struct Executable {
 
   const ClientRef client;
   const std::shared_ptr<xla::PjRtLoadedExecutable> loaded;
-  // Where one was made for this compilation alone (see PJRT_Compile).
+  // Where one was made for this compilation only (see PJRT_Compile).
   std::unique_ptr<xla::PjRtClient> compiler;
   const std::unique_ptr<xla::PjRtExecutable> owned;
   xla::PjRtExecutable* const xla;

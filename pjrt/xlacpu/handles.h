@@ -2,8 +2,8 @@
 //
 // The opaque names themselves (PJRT_Client, PJRT_Buffer, ...) are also names of
 // C++ structs with exported members in libtensorflow_cc.so.2. Defining one of
-// them here would merge the two definitions at load time, so every object of
-// this plugin has a name of its own in namespace xlacpu, and nothing but these
+// them here would merge the two definitions at load time. So every object of
+// this plugin has a name of its own in namespace xlacpu. Nothing but these
 // functions knows that the two are the same address.
 #ifndef PJRT_XLACPU_HANDLES_H_
 #define PJRT_XLACPU_HANDLES_H_

@@ -14,7 +14,7 @@ namespace xlacpu {
 // Loads the shared library at the absolute path `path`: one with LAPACK's
 // routines under their Fortran names (spotrf_, 32-bit integers), as they are or
 // after "scipy_" (the package scipy-openblas32). INVALID_ARGUMENT if it cannot
-// be loaded or is no such library. A process has one: loading it again does
+// be loaded or is not such a library. A process has one: loading it again does
 // nothing, loading another is FAILED_PRECONDITION.
 absl::Status LoadLapack(const std::string& path);
 

@@ -17,7 +17,7 @@ namespace xlacpu {
 // it differs from the one recorded here. The answer is found once, and kept.
 absl::Status CheckLibraries();
 
-// Lets go of the pages of the two libraries that are only read. Most of them
+// Releases the pages of the two libraries that are only read. Most of them
 // were read once, by relocation, by initializers (260 MB) or by a compilation
 // (100 MB), and count as the process's memory for as long as they are mapped.
 // The page cache keeps them; one that is needed again costs a page fault.

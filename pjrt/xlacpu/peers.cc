@@ -137,7 +137,7 @@ absl::Status Peers::ConnectAll(const PeersOptions& options,
   absl::Status status = store.Put(AddressKey(options.process), ToText(own));
   if (!status.ok()) return status;
 
-  // Nobody puts this key: asking for it tells whether a process has gone, or the
+  // No one puts this key: asking for it tells whether a process has gone, or the
   // caller has given up.
   const Interrupt interrupt = [&] {
     absl::Status s = store.Get("xlacpu/abort", absl::Milliseconds(1)).status();

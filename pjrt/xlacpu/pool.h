@@ -1,8 +1,8 @@
 // Device memory for XLA:CPU: a counted, bounded pool of huge-page blocks.
 //
 // XLA:CPU asks for fresh memory for every output and temporary. Filling fresh
-// 4 KiB pages costs more than most kernels that fill them, so large blocks come
-// from 2 MiB-aligned mappings with transparent huge pages asked for, and a
+// 4 KiB pages costs more than most kernels that fill them. So large blocks come
+// from 2 MiB-aligned mappings with transparent huge pages asked for. A
 // freed block is kept for the next request of its size class. Small blocks are
 // malloc's.
 #ifndef PJRT_XLACPU_POOL_H_

@@ -2,10 +2,10 @@
 
     python private_library.py SOURCE TARGET OLD=NEW...
 
-The dynamic linker loads one library for each SONAME, so a copy under a SONAME of its own does not meet the original,
-whatever release of it is in the process. Each OLD=NEW replaces a library's name wherever SOURCE states one: as its own,
-as that of a library it needs, and in the tables of symbol versions. A NEW must not be longer than its OLD. A run path
-becomes $ORIGIN, the folder of the library.
+The dynamic linker loads one library for each SONAME. So a copy under a SONAME of its own does not meet the original,
+whatever release of it is in the process. Each OLD=NEW replaces a library's name wherever SOURCE states one. That is its
+own name, that of a library it needs, and those in the tables of symbol versions. A NEW must not be longer than its OLD.
+A run path becomes $ORIGIN, the folder of the library.
 
 Symbol tables for debuggers and linkers (.symtab, .strtab) are left out. Everything that is loaded stays where it is.
 The result depends on SOURCE and the names only, not on the tools of a machine: library.cc compares its size and a

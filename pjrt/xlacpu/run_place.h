@@ -3,9 +3,8 @@
 //
 // Handing a run to another thread and being told of its end costs 10 to 50 µs
 // each, more than many programs take. XLA runs those at once that count few
-// floating point operations, which is true of a large program of cheap
-// instructions as little as it is false of a loop or of a handler's call, whose
-// operations it does not see. So the time that runs take decides: the processor
+// floating point operations. But a large program of cheap instructions may count
+// few, and XLA does not see the operations of a loop or of a handler's call. So the time that runs take decides: the processor
 // time of the launching thread, which other processes do not lengthen.
 #ifndef PJRT_XLACPU_RUN_PLACE_H_
 #define PJRT_XLACPU_RUN_PLACE_H_
@@ -28,7 +27,7 @@ class RunPlace : public std::enable_shared_from_this<RunPlace> {
   // thread that has to wait for its arguments.
   xla::ExecuteOptions::ExecutionMode mode() const;
 
-  // A launch that has begun: by the clock, and by the thread's processor time.
+  // A launch that has begun: in wall time, and by the thread's processor time.
   struct Start {
     Clock::time_point time = Clock::now();
     std::chrono::nanoseconds worked = Worked();
@@ -42,7 +41,7 @@ class RunPlace : public std::enable_shared_from_this<RunPlace> {
   // Of runs in the launching thread, which they hold up as long: what handing
   // over costs in all.
   static constexpr std::chrono::microseconds kShort{100};
-  // The same by the clock, for runs that wait for other threads. It is longer, as
+  // The same in wall time, for runs that wait for other threads. It is longer, as
   // other processes lengthen it.
   static constexpr std::chrono::milliseconds kHeldUp{1};
   // Of runs elsewhere, with the way there and back: worth a run here.

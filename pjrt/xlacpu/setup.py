@@ -50,7 +50,7 @@ def carry_licenses() -> None:
 
 
 def built() -> Path:
-    """Return the folder with the libraries; compile them there if nobody has."""
+    """Return the folder with the libraries; compile them there if that was not done."""
     given = os.environ.get("PJRT_XLA_CPU_BUILT")
     if given:
         return Path(given)

@@ -97,7 +97,7 @@ PJRT_Error* TopologyDescription_Destroy(
     PJRT_TopologyDescription_Destroy_Args* args) {
   XLACPU_CHECK_ARGS(PJRT_TopologyDescription_Destroy_Args, topology);
   Topology* topology = Unwrap(args->topology);
-  // A client's topology dies with the client, whoever calls this on it.
+  // A client's topology dies with the client, whatever calls this on it.
   if (topology != nullptr && topology->owned != nullptr) delete topology;
   return nullptr;
 }

@@ -93,7 +93,7 @@ def _xla_get_cpu_tensors(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 def _set_buffer_donation(tensor: torch.Tensor, should_donate: bool) -> bool:
     """Give a tensor's buffer away: the next program that reads it takes its memory over. Returns True.
 
-    Reading the tensor afterwards, or an alias of it, raises DonatedBufferError, which names the line that gave the
+    Reading the tensor afterwards, or an alias of it, raises DonatedBufferError. The error names the line that gave the
     buffer away, the one that recorded the value, and the step whose program took it.
     """
     (handle,) = _handles([tensor])
@@ -234,7 +234,9 @@ def _global_tensor_from_cpu_shards(
     tiles = sharding.tiles or (1,) * len(local)
     whole = [n * count for n, count in zip(local, tiles, strict=True)] if global_shape is None else list(global_shape)
     if len(whole) != len(local) or [-(-n // count) for n, count in zip(whole, tiles, strict=True)] != local:
-        raise RuntimeError(f"shards of shape {local} are no shards of a tensor of shape {whole} that is {sharding}")
+        raise RuntimeError(
+            f"shards of shape {local} are not the shards of a tensor of shape {whole} that is {sharding}"
+        )
     t = torch.empty(whole, dtype=shards[0].dtype, device="xla")
     partitioning.annotate_(t, str(sharding))
     t.copy_(torch.zeros(whole, dtype=t.dtype))  # shards can replace a value that is there

@@ -206,14 +206,14 @@ def compile(
     A block is recorded every time, as one step: ``with torch_go_xla.compile(): ...``.
 
     The first two calls record the step as usual, backward pass and optimizer included. If both are the same program
-    with the same numbers, later calls only hand over the tensors: parameters, optimizer states and the random state
-    are read and written where they are. Recorded again is a call with other shapes, types, aliasing or values of its
-    arguments; and one where a number, flag, tensor, sequence of these, module (its modes, parameters and buffers) or
-    optimizer setting that the function takes from its closure or its module's globals has changed. So is every call of
-    a function whose numbers differ from call to call (`Compiled.explain` says so). Optimizers that the function takes
-    from there count their steps on the device, as with torch's ``capturable=True``.
+    with the same numbers, later calls only hand over the tensors. Parameters, optimizer states and the random state
+    are read and written where they are. A call with other shapes, types, aliasing or values of its arguments is
+    recorded again. So is one after a change of what the function takes from its closure or its module's globals. That
+    may be a number, flag, tensor, sequence of these, module (its modes, parameters and buffers) or optimizer setting.
+    A function whose numbers differ from call to call is recorded at every call; `Compiled.explain` says so. Optimizers
+    that the function takes from there count their steps on the device, as with torch's ``capturable=True``.
 
-    The step may return its loss, after it has called backward: the result of a replay requires grad as the loss does,
+    The step may return its loss, after it has called backward. The result of a replay requires grad as the loss does,
     but has no graph. If the program calls backward itself, by what the step returns, every call is recorded.
 
     As with ``jax.jit``, other effects on Python happen while recording only, and other Python state is seen then only.

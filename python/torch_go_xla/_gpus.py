@@ -1,7 +1,7 @@
 """What the CUDA plugin must know of a GPU to compile for it where it is absent.
 
-The figures are those of NVIDIA's data sheets and of the table of compute capabilities in the CUDA C++ Programming
-Guide, in the units of XLA's ``GpuDeviceInfoProto``: bytes, bytes per second, GHz.
+The figures are those of NVIDIA's data sheets, and of the table of compute capabilities in the CUDA C++ Programming
+Guide. Their units are those of XLA's ``GpuDeviceInfoProto``: bytes, bytes per second, GHz.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Who starts them says so in torchrun's variables: RANK and WORLD_SIZE, LOCAL_RANK
 one machine, MASTER_ADDR and MASTER_PORT for torch's own store, by which they find ours.
 
 Our store serves processes that know the secret of the job. That is TORCH_GO_XLA_JOB_SECRET where it is set, as `launch`
-does. Otherwise the first process draws it: it is in a file of mode 0600 if all processes are on one machine, and in
-torch's store if they are not, which then is as safe as that store.
+does. Otherwise the first process draws it. It is in a file of mode 0600 if all processes are on one machine. If they
+are not, it is in torch's store, and as safe as that store.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ class _End(weakref.ref[Any]):
 class Ends:
     """Releases what belongs to objects that are gone, where the caller says so.
 
-    A finalizer in Python runs anywhere: in the handler of a signal, whose exception Python then drops, while the same
-    thread holds a lock, as the interpreter ends, in a fork. So the end of an object runs no Python: it is noted only.
-    """
+    A finalizer in Python runs anywhere: while the same thread holds a lock, as the interpreter ends, in a fork. It also
+    runs in the handler of a signal, whose exception Python then drops. So the end of an object runs no Python: it is
+    noted only."""
 
     def __init__(self) -> None:
         self._ends: dict[int, _End] = {}  # the references, by their addresses

@@ -289,7 +289,7 @@ class CudaPlugin(DevicePlugin):
         _check_flags(self.library_path())
 
     def preload(self) -> list[str]:
-        # The order is that of their dependencies. The plugin looks for them by name alone.
+        # The order is that of their dependencies. The plugin looks for them only by name.
         return [str(path) for name in _CUDA_LIBRARIES for path in _nvidia(f"lib/{name}")[:1]]
 
     def compile_options(self) -> Mapping[str, str | bool | int | float]:

@@ -20,7 +20,7 @@ static const size_t block_sizes[pj_fn_count] = {PJ_FUNCTIONS(SIZE)};
 #undef SIZE
 
 // What stands in the table: it counts, checks and may fail the call, then goes
-// on. The functions on errors are left alone, as they are what reports.
+// on. The functions on errors are left as they are, since they are what reports.
 #define THUNK(name)                                                    \
   static pj_error call_##name(void *block) {                           \
     pj_error after = 0;                                                \

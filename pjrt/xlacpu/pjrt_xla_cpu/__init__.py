@@ -18,8 +18,8 @@ __all__ = ["library_path", "set_environment"]
 
 _LIBRARY = "libpjrt_xla_cpu.so"
 
-# Both are read when XLA's libraries are loaded: oneDNN would write a line to stderr, though XLA:CPU does not use it,
-# and XLA would write one for each compilation that it partitions.
+# Both are read when XLA's libraries are loaded. oneDNN would write a line to stderr, though XLA:CPU does not use it.
+# XLA would write one for each compilation that it partitions.
 _ENVIRONMENT = {"TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "2"}
 
 

@@ -12,8 +12,8 @@ _NAME = "xla_cpu"
 def initialize() -> None:
     """Register the platform if ``JAX_PLATFORMS`` or ``jax.config.jax_platforms`` asks for it.
 
-    Otherwise nothing happens: JAX opens every platform that is registered, and a second CPU client would cost each
-    program that has this package installed a third of a second.
+    Otherwise nothing happens. JAX opens every platform that is registered. A second CPU client would cost each program
+    a third of a second where this package is installed.
     """
     import jax
 

@@ -19,7 +19,7 @@ CPU = (DLDeviceType.kDLCPU, 0)
 def shared(tensor: torch.Tensor) -> torch.Tensor:
     """Return a CPU tensor over the very memory that holds an xla tensor's value of this moment.
 
-    The memory lives as long as a tensor over it, and no program writes to it meanwhile: a later write to the xla
+    The memory lives as long as a tensor over it, and no program writes to it meanwhile. A later write to the xla
     tensor gives that another buffer. No one else may write to it either. BufferError if the host cannot read it.
     """
     plain = unwrapped(tensor)
@@ -59,7 +59,7 @@ def export(tensor: torch.Tensor, max_version: Any, dl_device: Any, copy: bool | 
 def borrowed(host: torch.Tensor, device: Any, copy: bool | None = None) -> torch.Tensor:
     """Return an xla tensor with the value of a CPU tensor, over the very memory of that where the device can use it.
 
-    Whoever else writes to that memory must not do so while the tensor, or a program that reads it, lives. The device
+    Other code must not write to that memory while the tensor, or a program that reads it, lives. The device
     never does: an in-place operation gives the xla tensor a new value, in memory of the device. With ``copy`` the
     memory is free at once; BufferError if it is False and the device has to copy.
     """

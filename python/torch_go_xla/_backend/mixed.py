@@ -1,8 +1,8 @@
 """What a kernel does with operands that are not plain tensors of its device.
 
-The C kernels call `fall_back` in their place when an operand is on another device, when the device
-argument names one, when a generator is given, or when torch has marked an operand as lazily conjugated
-or negated and leaves it to the kernel to honour that.
+The C kernels call `fall_back` in their place in four cases. An operand is on another device, or the device
+argument names one. A generator is given. Or torch has marked an operand as lazily conjugated or negated,
+which the kernel has to honour.
 """
 
 from __future__ import annotations

@@ -195,7 +195,7 @@ def set_shards_(t: torch.Tensor, local: Sequence[torch.Tensor]) -> None:
 # A manual tensor has a value of its own on each device, and the sizes of that. What is computed of one is one too;
 # other tensors that take part have the same value on every device. Reading a manual tensor gives device 0's value.
 #
-# With `manual`, a manual sharding of groups of devices, there is a value for each group: how its devices divide it is
+# With `manual`, a manual sharding of groups of devices, there is a value for each group. How its devices divide it is
 # up to XLA, as for tensors that are not manual. Among such values, `all_reduce` is the only collective. Values of
 # different groups do not meet: RuntimeError at the sync.
 
@@ -206,7 +206,7 @@ def full_to_shard(t: torch.Tensor, sharding: str, manual: str = PER_DEVICE) -> t
     """Return a manual tensor whose value on each device is the part of t that the device holds with a sharding.
 
     ValueError if the sharding does not divide the sizes into equal parts, or gives the devices of a group different
-    ones, or if t is manual.
+    parts. ValueError if t is manual.
     """
     return _ops.full_to_shard(_checked(t), sharding, manual)  # type: ignore[no-any-return]
 

@@ -1,8 +1,8 @@
 """From a row of the op table and a schema of torch to the plan of a kernel.
 
-A row is a functional overload. Torch's schemas say how the other forms of the op relate to it: an
-in-place form writes the result to ``self``, an ``out=`` form to its out arguments, a form that updates
-arguments on the side (``_native_batch_norm_legit``) has a functional twin that returns the new values
+A row is a functional overload. Torch's schemas say how the other forms of the op relate to it. An
+in-place form writes the result to ``self``, an ``out=`` form to its out arguments. A form that updates
+arguments on the side (``_native_batch_norm_legit``) has a functional twin, which returns the new values
 behind its results. Nothing about a single op is stated here.
 """
 

@@ -1,7 +1,7 @@
 """Computations that are recorded once and then run without being recorded.
 
-`Recorded` wraps a function of tensors. Its first call records and captures what the function does; later calls with
-arguments of the same layout hand the core the storages of the arguments and take those of the results: no op of the
+`Recorded` wraps a function of tensors. Its first call records and captures what the function does. Later calls with
+arguments of the same layout hand the core the storages of the arguments, and take those of the results. No op of the
 function is called again.
 """
 
@@ -95,8 +95,8 @@ class _Capture:
     def prepare(self, device: int, arguments: tuple[int, ...], outputs: list[Any], tree: Any, sync: Any) -> None:
         """Make its call, see _goxlafast.replay.
 
-        ``arguments`` are the places of those whose storages it takes, ``outputs`` the leaves of its result: an _Output,
-        an _Argument, or a value that is not a tensor.
+        ``arguments`` are the places of those whose storages it takes. ``outputs`` are the leaves of its result: an
+        _Output, an _Argument, or a value that is not a tensor.
         """
         first: dict[int, _Output] = {}
         for o in outputs:
@@ -134,11 +134,11 @@ class Recorded:
     """A function whose calls are recorded once for each layout of its arguments.
 
     A pure function (``state=False``) is captured at its first call. One with state reads and writes other tensors
-    than its arguments; it is captured once two recordings in a row gave the same program with the same numbers, as
-    only then a replay does what another recording would do.
+    than its arguments. It is captured once two recordings in a row gave the same program with the same numbers. Only
+    then a replay does what another recording would do.
 
-    A result that requires grad is replayed as one without a graph, as far as nothing was differentiated by the results
-    of the recordings: a training step that returns its loss has called backward itself.
+    A result that requires grad is replayed as one without a graph, if nothing was differentiated by the results of the
+    recordings. For example, a training step that returns its loss has called backward itself.
     """
 
     def __init__(self, function: Callable[..., Any], device: int = 0, state: bool = False) -> None:
@@ -266,7 +266,7 @@ class Recorded:
                     x.requires_grad,
                 )
             )
-        native().release_gone()  # a generator of the step alone must not be one of its state
+        native().release_gone()  # a generator of only the step must not be one of its state
         capture = _Capture(*native().capture(list(places), list(new), self._state))
         if capture.id:
             sync = native().sync if self._state else None

@@ -91,6 +91,6 @@ def cpu_tensors(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def _dense(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor's value without lazy bits, contiguous and alone in its storage."""
+    """Return the tensor's value without lazy bits, contiguous, in a storage of its own."""
     tensor = tensor.resolve_conj().resolve_neg()
     return tensor if native().fast.is_full(tensor) else tensor.clone(memory_format=torch.contiguous_format)

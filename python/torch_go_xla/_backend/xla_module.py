@@ -1,6 +1,6 @@
 """The module ``torch.xla``: what torch expects of a device module, and what ``torch.cuda`` users look for.
 
-Programs run in the order in which they were recorded and torch sees no queue of ours, so streams and
+Programs run in the order in which they were recorded, and torch sees no queue of ours. So streams and
 events are trivial: everything is on the one stream of the device.
 """
 
@@ -103,7 +103,7 @@ def get_device_capability(device: Any = None) -> tuple[int, int]:
 
 
 def can_device_access_peer(device: Any, peer: Any) -> bool:
-    """Return False: devices exchange data through the runtime alone."""
+    """Return False: devices exchange data only through the runtime."""
     return False
 
 

@@ -269,9 +269,9 @@ class XlaBackend(Backend):
 
     # ---- from one process to another ----
     #
-    # Each is a program of its own, in the order of the calls: in a program with other collectives, the compiler
-    # could let one that waits for the other process come first. A receive waits, so it runs when its work is waited
-    # for: what is sent meanwhile is not held up.
+    # Each is a program of its own, in the order of the calls. In a program with other collectives, the compiler could
+    # let one that waits for the other process come first. A receive waits, so it runs when its work is waited for:
+    # what is sent meanwhile is not held up.
 
     def send(self, tensors: list[torch.Tensor], dst: int, tag: int) -> Any:
         def transmit() -> None:

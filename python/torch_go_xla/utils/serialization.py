@@ -185,8 +185,8 @@ def _name(tid: int) -> str:
 # ---- the folders ----
 
 # Every save has a folder of its own, the generation, which it holds a lock on until it has ended; so does every load.
-# The index decides whether a folder is in use. Whoever has the lock and then finds that the index names another folder
-# may remove this one: only the save that made it could have named it, and that has ended.
+# The index decides whether a folder is in use. A process that has the lock, and then finds that the index names
+# another folder, may remove this one. Only the save that made it could have named it, and that has ended.
 
 _GENERATION = re.compile(r"[0-9a-f]{16}")
 # In the pickle of an index, whose first key it is. Between the two strings are opcodes, the length of the second last.

@@ -85,8 +85,8 @@ class Progress:
             _show("\r\033[K")
 
 
-# No save fails because its progress cannot be shown: the terminal may be gone, or a signal handler save while the main
-# thread writes to it.
+# No save fails because its progress cannot be shown. The terminal may be gone, or a signal handler may save while the
+# main thread writes to it.
 
 
 def _on_terminal() -> bool:

@@ -428,8 +428,8 @@ def _in_place(old: int | None, path: str) -> Iterator[int]:
     os.fsync(old)
 
 
-# Whoever writes one holds a lock on it, which ends with the process: one without a lock is abandoned. That also holds
-# between machines and containers, where the number of a process says nothing.
+# A process that writes one holds a lock on it, which ends with the process: one without a lock is abandoned. That also
+# holds between machines and containers, where the number of a process says nothing.
 
 
 def _prefix(path: str) -> str:

@@ -1,6 +1,6 @@
 """Fused optimizer steps, which torch calls with ``fused=True``, and the ops of its GradScaler, made of foreach ops.
 
-As in torch's own kernels the caller has counted the steps, ``grad_scale`` divides the gradients in place, and with a
+As in torch's own kernels, the caller has counted the steps, and ``grad_scale`` divides the gradients in place. With a
 ``found_inf`` of 1 nothing else changes.
 """
 
@@ -91,7 +91,7 @@ def _adam(decoupled: bool) -> Kernel:
             torch._foreach_maximum_(max_exp_avg_sqs, exp_avg_sqs)
             second = max_exp_avg_sqs
         denominators = list(torch._foreach_sqrt(second))
-        steps = torch.stack(state_steps)  # one record for all parameters, of what depends on the step alone
+        steps = torch.stack(state_steps)  # one record for all parameters, of what depends only on the step
         torch._foreach_div_(denominators, _corrections(beta2, steps).sqrt().unbind())
         torch._foreach_add_(denominators, eps)
         torch._foreach_mul_(denominators, _corrections(beta1, steps).unbind())

@@ -437,8 +437,8 @@ def placements_of(mesh: Mesh, partition_spec: PartitionSpec) -> tuple[Placement,
     placements: list[Placement] = [Replicate()] * len(mesh.mesh_shape)
     for dim, axes in enumerate(mesh.axes(partition_spec)):
         for k, axis in enumerate(axes):
-            # torch cuts a dimension by the axes in the order of the mesh, unless told into how many pieces the
-            # later ones have cut it before.
+            # torch splits a dimension by the axes in the order of the mesh. It can be told into how many pieces
+            # the later ones have split it before.
             split = math.prod(mesh.mesh_shape[a] for a in axes[:k] if a > axis)
             placements[axis] = Shard(dim) if split == 1 else _StridedShard(dim, split_factor=split)
     return tuple(placements)

@@ -1,7 +1,7 @@
 """torch's ``fully_shard`` (FSDP2) on a mesh of devices.
 
-Parameters are DTensors, sharded over the mesh. While a module runs, its attributes are the whole parameters: plain
-tensors that XLA gathers where they are used, and whose gradients it sums and scatters. The batch is one tensor, which
+Parameters are DTensors, sharded over the mesh. While a module runs, its attributes are the whole parameters, as plain
+tensors. XLA gathers them where they are used, and sums and scatters their gradients. The batch is one tensor, which
 is to be sharded over the mesh for each device to compute with its part. What torch says of streams, prefetching and
 when to gather again is left to XLA.
 """
@@ -91,7 +91,7 @@ def init_group(
             raise NotImplementedError("fully_shard on a mesh of devices takes parameters that are not distributed yet")
         wanted = Shard(0) if shard_placement_fn is None else shard_placement_fn(p) or Shard(0)
         if not isinstance(wanted, Shard):
-            raise NotImplementedError(f"fully_shard on a mesh of devices shards over its mesh alone, not by {wanted}")
+            raise NotImplementedError(f"fully_shard on a mesh of devices shards only over its mesh, not by {wanted}")
         placements = [*[Replicate()] * (mesh.ndim - 1), wanted if p.dim() else Replicate()]
         return distribute_tensor(p.detach(), mesh, placements)
 

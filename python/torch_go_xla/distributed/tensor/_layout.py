@@ -109,7 +109,7 @@ def sharding(mesh: DeviceMesh, placements: tuple[Placement, ...], ndim: int) -> 
 
 @_of_a_mesh
 def groups(mesh: DeviceMesh, mesh_dim: int) -> list[list[int]]:
-    """Return the ranks that differ in a mesh dimension alone, group by group, over all devices' parallels."""
+    """Return the ranks that differ only in a mesh dimension, group by group, over all devices' parallels."""
     parallel = parallel_ranks(mesh)
     lines: list[list[int]] = parallel.movedim(mesh_dim + 1, -1).reshape(-1, mesh.size(mesh_dim)).tolist()
     members = {r for line in lines for r in line}

@@ -1,6 +1,6 @@
 """What torch.distributed.checkpoint sees of a tensor with SPMD: the parts that the devices of this process hold.
 
-A process alone, and one without SPMD, has all of the tensor, and writes and reads it as one part.
+A job of one process, and one without SPMD, has all of the tensor, and writes and reads it as one part.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _chunk(region: Sequence[slice]) -> ChunkStorageMetadata:
 
 
 def is_parted(t: torch.Tensor) -> bool:
-    """Tell whether this process may have parts of a tensor alone."""
+    """Tell whether this process may have parts of a tensor that no other has."""
     return is_xla(t) and partitioning.is_spmd() and _job.current().world_size > 1
 
 
@@ -37,7 +37,7 @@ class _Parts:
             chunks = [_chunk([slice(0, n) for n in t.shape])]
         else:
             self._tensor = partitioning.dense(t)
-            # All processes compute the value here: later on, one of them alone may ask for it.
+            # All processes compute the value here: later on, only one of them may ask for it.
             chunks = [_chunk(region) for region in partitioning.regions(self._tensor, wait=True)]
         self._held = chunks  # device by device
         self._chunks = {c.offsets: c for c in chunks if c.sizes.numel() or self._whole is not None}
@@ -47,7 +47,7 @@ class _Parts:
 
 
 class Outgoing(_Parts):
-    """The parts of a tensor that is saved. torch sees to it that one process alone writes what several have."""
+    """The parts of a tensor that is saved. torch sees to it that only one process writes what several have."""
 
     def __init__(self, t: torch.Tensor) -> None:
         super().__init__(t)
