@@ -21,7 +21,8 @@ class Ends:
 
     A finalizer in Python runs anywhere: while the same thread holds a lock, as the interpreter ends, in a fork. It also
     runs in the handler of a signal, whose exception Python then drops. So the end of an object runs no Python: it is
-    noted only."""
+    noted only.
+    """
 
     def __init__(self) -> None:
         self._ends: dict[int, _End] = {}  # the references, by their addresses

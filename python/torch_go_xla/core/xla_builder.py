@@ -80,7 +80,7 @@ def call_jax(
         odd = [type(x).__name__ for x in leaves if not isinstance(x, torch.Tensor) and not _is_hashable(x)]
         if not odd:
             raise
-        raise TypeError(f"call_jax: the arguments have a {odd[0]}, which is no tensor and not hashable") from e
+        raise TypeError(f"call_jax: the arguments have a {odd[0]}, which is not a tensor and not hashable") from e
     values = _call(function, tensors)
     return jax.tree.unflatten(function.results[tuple(map(_kind, tensors))], values)
 
