@@ -188,7 +188,7 @@ func (d *Device) Kind() string { return d.kind }
 // Memories lists the memories that the device can use.
 func (d *Device) Memories() []*Memory { return d.memories }
 
-// DefaultMemory is where the device's data lies unless told otherwise, nil if
+// DefaultMemory is where the device's data lies by default, nil if
 // the plugin does not say.
 func (d *Device) DefaultMemory() *Memory { return d.standard }
 

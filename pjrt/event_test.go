@@ -68,7 +68,7 @@ func TestFailingTransfers(t *testing.T) {
 	f.destroy(b, healthy)
 }
 
-// TestDeletedUnderTheCaller has the plugin delete buffers that it has just made: whoever uses one is told, its
+// TestDeletedUnderTheCaller has the plugin delete buffers that it has just made: whoever uses one gets an error, its
 // device and the other buffers serve on.
 func TestDeletedUnderTheCaller(t *testing.T) {
 	for _, delay := range []int64{0, 1} {

@@ -54,7 +54,7 @@ func (t ExtensionType) String() string {
 // Extension is one link of a plugin's chain.
 type Extension struct {
 	Type ExtensionType
-	// Size is the bytes of its structure, by which its version is told.
+	// Size is the bytes of its structure, which tells its version.
 	Size int
 	// Pointer is the structure, whose layout depends on the type. It lives as long
 	// as the process.

@@ -117,7 +117,7 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// brokenStore fails in ways that a plugin must be told of.
+// brokenStore fails in ways that must be reported to a plugin.
 type brokenStore struct {
 	*memoryStore
 	found bool

@@ -158,7 +158,7 @@ func TestCloseWhileExecuting(t *testing.T) {
 					ready.Done()
 				}
 				err = k.Execute([]Buffer{b, b}, nil, outs, events)
-				// The plugin's worker would be left far behind otherwise.
+				// Without this, the plugin's worker would be left far behind.
 				if failure := f.AwaitAndDestroy(events[0]); failure != nil {
 					t.Error(failure)
 				}

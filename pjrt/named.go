@@ -135,7 +135,7 @@ func setValue(v *C.PJRT_NamedValue, value any, put func(unsafe.Pointer, int) uns
 	}
 }
 
-// padded is the room that bytes take, so that what follows is aligned.
+// padded is the size of bytes with padding, so that what follows is aligned.
 func padded(bytes int) uintptr { return (uintptr(bytes) + 7) &^ 7 }
 
 func (o *options) free() { C.pjc_free(C.PJC_MEM_OPTIONS, unsafe.Pointer(o.values), o.size) }

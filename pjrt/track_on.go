@@ -57,7 +57,7 @@ func caller() string {
 	}
 }
 
-// reportLeak is told of each leak.
+// reportLeak is called with each leak.
 var reportLeak = func(text string) { fmt.Fprintln(os.Stderr, "pjrt: "+text) }
 
 // closeGuard reports an object that is collected without having been closed.

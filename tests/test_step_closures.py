@@ -62,7 +62,7 @@ def test_the_queue_of_closures_is_bounded(monkeypatch):
     feeder = threading.Thread(target=handler.run_all, args=([go.wait, *[lambda: ran.append(1)] * 5],))
     feeder.start()
     feeder.join(0.5)
-    assert feeder.is_alive()  # waits for room
+    assert feeder.is_alive()  # waits for a free slot
     go.set()
     feeder.join(30)
     for _ in range(600):

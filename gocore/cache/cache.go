@@ -28,7 +28,7 @@ type item[K comparable, V any] struct {
 	bytes int64
 }
 
-// New makes a cache of at most limit values, which take room bytes at most, as far as Weigh has been told; drop, unless
+// New makes a cache of at most limit values, of at most room bytes together by what Weigh was given; drop, unless
 // nil, is called for each value that leaves it.
 func New[K comparable, V any](limit int, room int64, drop func(V)) *Cache[K, V] {
 	return &Cache[K, V]{limit: max(limit, 1), room: room, items: make(map[K]*list.Element), order: list.New(), drop: drop}

@@ -67,7 +67,7 @@ func TestBytesAreBounded(t *testing.T) {
 		t.Errorf("%d values fit, %v gone", c.Len(), gone)
 	}
 	c.Put("d", 3)
-	c.Weigh("d", 11) // larger than all the room: alone
+	c.Weigh("d", 11) // larger than the limit: it is kept as the only value
 	if _, ok := c.Get("d"); !ok || c.Len() != 1 {
 		t.Errorf("%d values beside d", c.Len())
 	}
@@ -186,7 +186,7 @@ func TestForeignFilesAreMisses(t *testing.T) {
 	}
 }
 
-// Two whole files under each other's names are not taken for each other.
+// Two whole files under each other's names are not mistaken for each other.
 func TestSwappedFilesAreMisses(t *testing.T) {
 	d := open(t, t.TempDir(), "c", false)
 	for _, key := range []string{"a", "b"} {

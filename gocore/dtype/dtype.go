@@ -180,7 +180,7 @@ func (d DType) Range() (low, high int64) {
 // IsF8 reports an 8-bit floating type.
 func (d DType) IsF8() bool { return d >= F8E4M3FN && d <= F8E8M0FNU }
 
-// ToReal is the component type of a complex type, and d itself otherwise.
+// ToReal is the component type of a complex type, and d itself for others.
 func (d DType) ToReal() DType {
 	switch d {
 	case C64:
@@ -201,7 +201,7 @@ func (d DType) ToComplex() DType {
 }
 
 // Accumulate is the type in which torch's CPU kernels compute a value of d ("opmath"): f32 for the
-// reduced-precision floats, d itself otherwise.
+// reduced-precision floats, d itself for others.
 func (d DType) Accumulate() DType {
 	if d == F16 || d == BF16 || d.IsF8() {
 		return F32

@@ -129,7 +129,7 @@ func (pl *planner) bind(t *alias.Trace, slots []uint32, l *runtime.Launch) {
 	}
 }
 
-// leafBuffer is the buffer of a leaf, which the launch may have taken over.
+// leafBuffer is the buffer of a leaf, which may be donated to the launch.
 func (pl *planner) leafBuffer(t *alias.Trace, l *runtime.Launch, place int64) *runtime.Buffer {
 	if b := t.Leaves[place].Buf; b != nil {
 		return b.(*runtime.Buffer)

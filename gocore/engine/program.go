@@ -172,7 +172,7 @@ func (p *program) Bisect() runtime.Bisection {
 	return &bisection{c, p}
 }
 
-// bisection is a program taken apart.
+// bisection is a program in parts.
 type bisection struct {
 	*stablehlo.Bisection
 	of *program

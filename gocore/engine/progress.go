@@ -13,7 +13,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/lazy"
 )
 
-// slow is how long a compilation runs before the user is told of it.
+// slow is how long a compilation runs before it is reported to the user.
 const slow = 3 * time.Second
 
 // eraseLine removes what a progress bar has drawn on a terminal's line; the bar draws itself again below.
@@ -48,7 +48,7 @@ func lastLine(g *ir.Graph, nodes []ir.ID, where func(int32) string) string {
 	return ""
 }
 
-// announced runs a compilation. If it takes long, the user is told once, unless TORCH_GO_XLA_PROGRESS is 0.
+// announced runs a compilation. If it takes long, it is reported once, unless TORCH_GO_XLA_PROGRESS is 0.
 func announced(title string, compile func()) {
 	if title == "" || !config.On("TORCH_GO_XLA_PROGRESS") {
 		compile()

@@ -72,7 +72,7 @@ func (st *state) check() error {
 // Closed reports that no device is open, and that opening one may help.
 func (st *state) Closed() bool { return !st.open.Load() }
 
-// Idle reports that a device is open and no one holds the core: calls that wait for it otherwise, with the GIL, do not.
+// Idle reports that a device is open and no one holds the core: then calls that would wait for it with the GIL do not.
 func (st *state) Idle() bool {
 	if st.Closed() || !st.mu.TryLock() {
 		return false
@@ -268,7 +268,7 @@ func (st *state) owned(h alias.Handle) (*runtime.Buffer, error) {
 // spmd reports that UseSPMD was called. The caller holds mu.
 func (st *state) spmd() bool { return st.ctx.Partitions > 0 }
 
-// shardingOf is the sharding of a cell's value as far as it is known and not everywhere; nil otherwise.
+// shardingOf is the sharding of a cell's value if it is known and not replicated; nil if not.
 func (st *state) shardingOf(c *alias.Cell) *sharding.Sharding {
 	switch {
 	case c.Sharding != nil:

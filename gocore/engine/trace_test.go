@@ -139,7 +139,7 @@ func TestAGraphThatNobodyNeedsIsDropped(t *testing.T) {
 	}
 }
 
-// A storage that dies alone is not told of at once; what was written to it may be long.
+// A storage that dies alone is not reported at once; what was written to it may be long.
 func TestChainsOfWritesAreDroppedWithTheirStorages(t *testing.T) {
 	e := open(t)
 	var dead []uint64

@@ -229,7 +229,7 @@ func (w *writer) normal(mean, std any, number float64) bool {
 }
 
 // multinomial draws one sample of each row, or several without replacement, as the compiled program does: by the race
-// of exponential clocks. With replacement it is compiled: a sum rounded otherwise would draw other samples.
+// of exponential clocks. With replacement it is compiled: a sum rounded differently would draw other samples.
 func multinomial(w *writer) bool {
 	in, out := w.g.Shape(w.ID(0)), w.out(0)
 	if w.isNumber(w.ID(0)) || w.Bool(2) && w.Int(1) != 1 || in.Numel() == 0 {

@@ -515,7 +515,7 @@ func poolBackward(spatial int) rule {
 	}
 }
 
-// nonzero is the places of what is not zero, as many as the graph has room for.
+// nonzero is the indices of the elements that are not zero, as many as the graph's result holds.
 func nonzero(w *writer) bool {
 	if w.isNumber(w.ID(0)) {
 		return false
@@ -612,7 +612,7 @@ func bitcast(w *writer) bool {
 }
 
 // histc counts integers in bins, which torch's kernel does not. Floats are compiled: the kernel for bins of equal width
-// rounds otherwise at their edges.
+// rounds differently at their edges.
 func histc(w *writer) bool {
 	d := w.out(0).DType
 	lo, ok := w.g.Number(w.ID(2))

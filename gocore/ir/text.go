@@ -122,7 +122,7 @@ func writeArgs(b *strings.Builder, params []Argument, g *Graph, id ID, ref func(
 	}
 }
 
-// text prints an attribute so that its kind can be told: 1, 1.0, [1, 2], [1.0], "mean", f32.
+// text prints an attribute so that its kind can be read: 1, 1.0, [1, 2], [1.0], "mean", f32.
 func (a *Args) text(i int) string {
 	switch a.Kind(i) {
 	case wire.KConstF:

@@ -87,7 +87,7 @@ func (s *stream) gamma(alpha value) value {
 		bound := b.Add(b.Multiply(b.Multiply(x, x), b.ConstLike(x, 0.5)),
 			b.Multiply(third, b.Add(b.Subtract(unit, v), b.Log(v))))
 		inside := b.Compare(b.Log(s.positive(d, dims)), bound, stablehlo.LT)
-		// a shape that is NaN is never accepted otherwise
+		// without this, a shape that is NaN would never be accepted
 		return v, b.Or(b.And(b.Compare(y, none, stablehlo.GT), inside), b.Compare(shape, shape, stablehlo.NE))
 	})
 	v = b.Multiply(b.Multiply(boost, third), v)

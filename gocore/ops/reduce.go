@@ -32,7 +32,7 @@ func (s dimSet) list() []int64 {
 func allDims(rank int) dimSet { return 1<<rank - 1 }
 
 // dimsOf is the set of the dimensions that a list names; a dimension named twice is torch's error.
-// mostReduced is how many dimensions a dimSet, in torch too, has room for.
+// mostReduced is how many dimensions a dimSet, in torch too, holds.
 const mostReduced = 64
 
 func dimsOf(list []int64, rank int) (dimSet, error) {

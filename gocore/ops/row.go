@@ -74,7 +74,7 @@ type Row struct {
 	Bounds func(c *Ctx) []Bounds
 	// Shortcut names the calls of Python that lead to the op and nothing else; nil for none.
 	Shortcut *Shortcut
-	// Also is the base name of in-place and out= forms that are called otherwise than the row.
+	// Also is the base name of in-place and out= forms that have another name than the row.
 	Also string
 	// Collective marks an op that is about all devices: it exchanges data between them or tells them apart.
 	Collective bool

@@ -25,7 +25,7 @@ const (
 	Plan                   // finding out what a sync computes; nodes
 	Lower                  // writing the program; nodes
 	Compile                // the compiler at work; bytes of StableHLO
-	Load                   // a program taken from the disk; bytes
+	Load                   // a program read from the disk; bytes
 	Launch                 // handing a program to the plugin; arguments
 	Execute                // a program on a device; results
 	Kernels                // torch's kernels compute what a program would, on the host; results

@@ -149,7 +149,7 @@ static int is_lazy(const struct tgx_call *c, PyObject *tensor, int32_t scalar_ty
   return r == 0 && c->lazy & TGX_LAZY_NEG ? has_bit(tensor, "is_neg") : r;
 }
 
-enum { MOST_DIMENSIONS = (1 << (TGX_TYPE_SHIFT - 8)) - 1 }; /* what the word that tags a tensor has room for */
+enum { MOST_DIMENSIONS = (1 << (TGX_TYPE_SHIFT - 8)) - 1 }; /* what the word that tags a tensor can hold */
 
 static int put_device_tensor(struct tgx_words *w, const struct tgx_meta *m) {
   Py_ssize_t nd = (Py_ssize_t)m->ndim;

@@ -299,7 +299,7 @@ PyObject *tgx_counted(PyObject *module, PyObject *function);
 /* device_type(type, subclass of its class with attributes) -> function for the guard's attribute type_ */
 PyObject *tgx_device_type(PyObject *module, PyObject *args);
 /* answer_for_guard() -> bool: takes over what the guard that is registered asks Python; only for a torch whose
- * guards are known. False where this one answers otherwise than expected. */
+ * guards are known. False where this one's answer is unexpected. */
 PyObject *tgx_answer_for_guard(PyObject *module, PyObject *unused);
 
 /* ---- batchnorm.c ---- */

@@ -46,7 +46,7 @@ type Device struct {
 	usage usage
 
 	adopted     atomic.Int64 // bytes of the buffers whose memory is torch's
-	peak        atomic.Int64 // the most bytes in use that MemoryStats has told of
+	peak        atomic.Int64 // the most bytes in use that MemoryStats has reported
 	mostAdopted func() int64 // of them; the device's limit does not count them
 }
 
@@ -340,7 +340,7 @@ func (d *Device) explain(err error, doing string, args ...any) error {
 	return errs.Wrap(kindOf(pe), err, "%s: %v", what, err)
 }
 
-// kindOf is the kind of a plugin's error. LAPACK's iterations that do not converge are told by torch's text, as a plugin
+// kindOf is the kind of a plugin's error. LAPACK's iterations that do not converge are recognized by torch's text, as a plugin
 // passes nothing else on. XLA repeats the text of a failed argument, but not its code.
 func kindOf(pe *pjrt.Error) errs.Kind {
 	switch {

@@ -146,7 +146,7 @@ func (l *Launch) dropResults() {
 func (d *Device) finishInterpreted(l *Launch, args, into []unsafe.Pointer, results Interpreted) bool {
 	d.run.Lock()
 	defer d.run.Unlock()
-	for range inFlight { // programs may still read what is taken over
+	for range inFlight { // programs may still read what is donated
 		d.retire()
 	}
 	from := l.takenOver()
@@ -205,7 +205,7 @@ const leastAdopted = 1 << 16
 // aligned is what programs want of an address: that of XLA's cpu_function_runtime::Align.
 const aligned = 64
 
-// place gives results their buffers: all but those that were computed into one, and those that are taken over from
+// place gives results their buffers: all but those that were computed into one, and those that were donated as
 // arguments. It is false if there is no memory.
 func (d *Device) place(l *Launch, results Interpreted, into []unsafe.Pointer, from map[int]int) bool {
 	made := int64(0)

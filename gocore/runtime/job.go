@@ -49,7 +49,7 @@ type exchange struct {
 	processes []int
 }
 
-// patience is how long a program may wait for other processes before they are told what it is. That costs
+// patience is how long a program may wait for other processes before its text is sent to them. That costs
 // nothing but a message, so it limits nothing.
 const patience = 5 * time.Second
 
@@ -197,7 +197,7 @@ func (j *Job) late(exchanges []exchange, timeout time.Duration) error {
 	return fmt.Errorf("what process %d exchanges with others has not ended within %v", j.Index, timeout)
 }
 
-// tell reports what was not told of the program that runs.
+// tell sends what was not sent yet of the program that runs.
 func (j *Job) tell() {
 	defer caught("telling the job what this process runs")
 	j.mu.Lock()

@@ -103,7 +103,7 @@ func TestWhoDoesNotComeIsNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	jobs[0].SetTimeout(3 * time.Second) // so that all have told how far they are
+	jobs[0].SetTimeout(3 * time.Second) // so that all have reported their progress
 	<-jobs[0].failed
 	want := "process 2 has not come within 3s to number 1 of the sums, a sum in process 0"
 	if err := jobs[0].Failure(); err == nil || err.Error() != want {

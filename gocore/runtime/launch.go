@@ -32,7 +32,7 @@ type Executable struct {
 	raw  []pjrt.Buffer // scratch of the launch that holds Device.run
 	outs []pjrt.Buffer
 	// joint says that each process of the job runs a replica, or its partitions. exchanges is what this one
-	// exchanges with others, as far as the plugin shows its programs; told says that they know.
+	// exchanges with others, as far as the plugin shows its programs; told says that they were sent it.
 	joint     bool
 	exchanges []exchange
 	told      bool
@@ -263,7 +263,7 @@ func (d *Device) Drain() bool {
 	return true
 }
 
-// prompt reports that a launch starts at once: nothing compiles, and the device has room for one more execution
+// prompt reports that a launch starts at once: nothing compiles, and the device can queue one more execution
 // in flight.
 func (d *Device) prompt(l *Launch) bool {
 	if l.Interpret != nil {

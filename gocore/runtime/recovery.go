@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// Bisection is a program taken apart, to compute some of its results without the others.
+// Bisection is a program in parts, to compute some of its results without the others.
 type Bisection interface {
 	// Need is the arguments that some results need, the packs counted after the buffers, and the number of
 	// operations.

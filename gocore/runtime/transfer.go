@@ -228,7 +228,7 @@ func (b *Buffer) receive(devices []int, to []unsafe.Pointer, size int) error {
 }
 
 // received waits for a copy to host memory, and destroys its event. If the waiting fails, the plugin may
-// write on: the memory must stay until it has told by the other way that it is done.
+// write on: the memory must stay until it reports by the other way that it is done.
 func (d *Device) received(ev pjrt.Event) error {
 	err := d.client.Await(ev)
 	if err != nil {

@@ -16,7 +16,7 @@ type usage struct {
 	bytes, arrays         atomic.Int64
 	peakBytes, peakArrays atomic.Int64
 	taken, takenArrays    atomic.Int64
-	// The totals of freed bytes and arrays follow from the others: what was taken, and is there no more.
+	// The totals of freed bytes and arrays follow from the others: what was allocated, and is freed.
 	bytesAtReset, arraysAtReset atomic.Int64
 }
 
@@ -61,7 +61,7 @@ func (d *Device) ResetPeak() {
 	d.usage.peakArrays.Store(d.usage.arrays.Load())
 }
 
-// ResetTotals forgets what was taken and freed.
+// ResetTotals forgets what was allocated and freed.
 func (d *Device) ResetTotals() {
 	d.usage.taken.Store(0)
 	d.usage.takenArrays.Store(0)

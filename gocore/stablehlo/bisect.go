@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Bisection is a module, as Bytes wrote it or as MLIR prints it, taken apart, to be put together again for some of its
+// Bisection is a module, as Bytes wrote it or as MLIR prints it, in parts, to be put together again for some of its
 // results.
 type Bisection struct {
 	name    string

@@ -8,7 +8,7 @@ import (
 	hlo "github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 )
 
-// TestBisectOfAllResults: taken apart and put together again, a module is what it was, but for unused parameters.
+// TestBisectOfAllResults: divided and put together again, a module is what it was, but for unused parameters.
 func TestBisectOfAllResults(t *testing.T) {
 	body := func(module string) string { return module[strings.Index(module, " {\n    "):] }
 	whole := 0

@@ -18,7 +18,7 @@ func (b *Builder) indent() {
 	}
 }
 
-// usable reports whether v may be an operand here; otherwise it records why not.
+// usable reports whether v may be an operand here; if not, it records why.
 func (b *Builder) usable(op string, v Value) bool {
 	if v.scope == 0 {
 		b.fail(op, "an operand is the zero Value", v)

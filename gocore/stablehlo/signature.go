@@ -28,7 +28,7 @@ type typed struct {
 	all       string // as the text has it, with its attributes
 }
 
-// text is a program's text, taken apart.
+// text is a program's text, in parts.
 type text struct {
 	all    string
 	tokens []token

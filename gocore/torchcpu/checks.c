@@ -56,7 +56,7 @@ static bool ldl_pivots(struct torch_call *call) {
 /* Item i of a list of one number for all spatial dimensions, or one for each. */
 static int64_t item(struct torch_list l, int64_t i) { return l.items[l.count == 1 ? 0 : i]; }
 
-/* The gradient of a convolution has the sizes that the convolution gives, of which oneDNN's kernel is not told. */
+/* The gradient of a convolution has the sizes that the convolution gives, which oneDNN's kernel is not given. */
 static bool convolution_gradient(struct torch_call *call) {
   const struct torch_array *grad = &call->in[0], *in = &call->in[1], *kernel = &call->in[2];
   struct torch_list stride = torch_argument(call, 4), padding = torch_argument(call, 5), dilation = torch_argument(call, 6),

@@ -21,7 +21,7 @@ static void turn(uint32_t c[WORDS][LANES], uint32_t k0, uint32_t k1) {
   }
 }
 
-/* The words of n blocks from a block on. The memory has room for whole lanes. */
+/* The words of n blocks from a block on. The memory holds whole lanes. */
 static void generate(const struct torch_stream *s, uint64_t block, int n, uint32_t *to) {
   for (int at = 0; at < n; at += LANES) {
     uint32_t c[WORDS][LANES], k0 = (uint32_t)s->key, k1 = (uint32_t)(s->key >> 32);

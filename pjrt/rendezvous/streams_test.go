@@ -135,7 +135,7 @@ func TestReportsAreForgotten(t *testing.T) {
 	}
 }
 
-// TestAMemberThatSaysNothingHasStopped: the others are told which one, also those that wait for no one.
+// TestAMemberThatSaysNothingHasStopped: the others' errors name it, also those that wait for no one.
 func TestAMemberThatSaysNothingHasStopped(t *testing.T) {
 	server := serve(t)
 	a, b, c := joined(t, server, 0), joined(t, server, 1), joined(t, server, 2)

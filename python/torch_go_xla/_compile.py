@@ -63,7 +63,7 @@ def _count_on_device(optimizer: torch.optim.Optimizer) -> None:
         group["capturable"] = changed = True
         for p in group["params"]:
             state = optimizer.state.get(p, {})
-            for name in ("step", "mu_product"):  # what optimizers of torch keep on the CPU otherwise
+            for name in ("step", "mu_product"):  # what optimizers of torch keep on the CPU by default
                 if isinstance(state.get(name), torch.Tensor):
                     state[name] = state[name].to(p.device)
     if changed and _hide_capturable not in optimizer._optimizer_state_dict_post_hooks.values():

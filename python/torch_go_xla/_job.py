@@ -27,7 +27,7 @@ from typing import Any
 SECRET = "TORCH_GO_XLA_JOB_SECRET"  # 16 characters or more, the same in all processes
 
 _TIMEOUT = datetime.timedelta(minutes=10)  # for the processes to start
-_REFUSED = 30.0  # seconds in which a store that refuses this process may make room for the right one
+_REFUSED = 30.0  # seconds in which a store that refuses this process may give way to the right one
 _SLICE = 0.05  # seconds between two looks
 
 

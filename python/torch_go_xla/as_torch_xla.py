@@ -37,7 +37,7 @@ __all__ = ["VERSION", "install"]
 VERSION = f"2.9.0+go.{torch_go_xla.__version__}"
 
 _OURS, _THEIRS = "torch_go_xla", "torch_xla"
-_PROGRAM = "TORCH_GO_XLA_PROGRAM"  # the program of `python -m`, told to the processes that it spawns
+_PROGRAM = "TORCH_GO_XLA_PROGRAM"  # the program of `python -m`, passed to the processes that it spawns
 
 
 class _Package(ModuleType):

@@ -204,7 +204,7 @@ def test_the_private_names_of_torch_that_the_package_uses_are_there() -> None:
     assert [n for n in sorted(private) if not _resolves(n)] == []
 
 
-# ---- switches, and a torch that is otherwise ----
+# ---- switches, and a torch that differs ----
 
 
 def test_what_the_switch_takes(python: Callable[..., Any]) -> None:

@@ -352,6 +352,6 @@ def test_an_index_and_a_number_of_the_cpu(index: torch.Tensor) -> None:
             x[index] = value
             results.append((x[index].tolist(), x.tolist(), x.index_put((index,), torch.tensor(2.0)).tolist()))
         assert results[0] == results[1]
-    if index.dim():  # otherwise it is a copy
+    if index.dim():  # without one it is a copy
         with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
             torch.zeros(3, 4, device="xla")[index] = torch.ones(4)

@@ -23,7 +23,7 @@ SIZE = 90
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 GENERATED = {"_control.py", "_vocabulary.py"}
 
-# Tests that are named otherwise than a module, and what they are about.
+# Tests that have another name than a module, and what they are about.
 ABOUT = {
     "alias/test_aliases": "store.go and view.go, through torch's views",
     "docs/test_examples": "the examples in docstrings",

@@ -22,7 +22,7 @@ from typing import Any
 from . import UNBOUNDED, Counts
 
 FOLDER = Path(__file__).parent
-GRACE = 300.0  # seconds that an attack may take longer than it was told
+GRACE = 300.0  # seconds that an attack may take longer than asked
 # How many times the time of others an attack has: those whose tries are processes, which have to start. They come
 # last, in this order: a round of a job takes long, and exits take what is left.
 SHARES = {"saves": 2.0, "jobs": 3.0, "exits": 5.0}

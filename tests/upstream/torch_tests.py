@@ -80,7 +80,7 @@ class Report:
     error: str = ""
 
     def reason(self, test: str) -> str | None:
-        """Return why a test fails, or None if nobody knows."""
+        """Return why a test fails, or None if it is unknown."""
         outcome = self.outcomes[test]
         if outcome.cpu == "failed":
             return expectations.CPU

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// engineFiles are the files of gocore/engine from the ground up: a file may use what is declared in those before it.
+// engineFiles are the files of gocore/engine from the lowest up: a file may use what is declared in those before it.
 var engineFiles = []string{
 	"gate.go", "location.go", "loans.go", "text.go", "progress.go", "tier_cost.go", "lone.go", "tier.go", "explain.go", "program.go", // on their own
 	"job.go", "index_checks.go", "state.go", "rng.go", // what all parts share

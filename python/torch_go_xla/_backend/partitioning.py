@@ -106,8 +106,8 @@ def clear_(t: torch.Tensor) -> None:
 def sharding_of(t: torch.Tensor) -> str:
     """Return the sharding of a tensor: the one it was given, after a sync the real one; "" where there is none.
 
-    A value that is on every device without having been told so counts as not sharded; so does a view of a part, or with
-    other sizes than the value had when it was sharded.
+    A value that is on every device without a sharding that says so counts as not sharded; so does a view of a part, or
+    with other sizes than the value had when it was sharded.
     """
     state = _state(_checked(t))
     return "" if state is None else str(state.get("sharding", ""))

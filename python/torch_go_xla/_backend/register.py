@@ -44,7 +44,7 @@ class SchemaMismatch(RuntimeError):
 def read_table(table: Sequence[Row]) -> dict[str, tuple[int, Schema]]:
     """Return number and schema of every row by name, checked against torch.
 
-    SchemaMismatch lists all rows that torch states otherwise or does not have. See ops.Row.Since for an older torch.
+    SchemaMismatch lists all rows that torch states differently or does not have. See ops.Row.Since for an older torch.
     """
     rows: dict[str, tuple[int, Schema]] = {}
     wrong = []

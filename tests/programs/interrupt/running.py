@@ -17,7 +17,7 @@ CALLS = {
     "sync": lambda x: (step(x), torch_go_xla.sync())[0],
     "compile": torch_go_xla.compile(lambda x: step(x)),
 }
-LONG = 2.0  # seconds that a step shall take
+LONG = 2.0  # seconds that a step is meant to take
 products = 1
 
 
