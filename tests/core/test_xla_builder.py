@@ -196,7 +196,7 @@ def test_arguments_that_cannot_be() -> None:
     x = torch.ones(2, device="xla")
     with pytest.raises(RuntimeError, match="on cpu"):
         xb.call_jax(lambda x: x, (torch.ones(2),))
-    with pytest.raises(TypeError, match="have a set, which is no tensor and not hashable"):
+    with pytest.raises(TypeError, match="have a set, which is not a tensor and not hashable"):
         xb.call_jax(lambda x, y: x, (x, {1, 2}))
     with pytest.raises(TypeError, match="incompatible shapes"):
         xb.call_jax(lambda x, y: x + y, (x, torch.ones(3, device="xla")))
