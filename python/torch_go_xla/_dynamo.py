@@ -24,7 +24,8 @@ def _reshape(graph: torch.fx.GraphModule) -> None:
     graph.recompile()
 
 
-def _compiler(graph: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
+def compiled(graph: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
+    """Return a graph as a function of a list of tensors, which it empties; recorded once, without gradients."""
     _reshape(graph)
     devices = {x.device.index or 0 for x in example_inputs if isinstance(x, torch.Tensor) and x.device.type == "xla"}
 
@@ -49,6 +50,6 @@ def openxla(graph: torch.fx.GraphModule, example_inputs: Sequence[Any], **option
     from torch._dynamo.backends.common import aot_autograd
 
     backend = aot_autograd(
-        fw_compiler=_compiler, bw_compiler=_compiler, inference_compiler=_compiler, keep_inference_input_mutations=True
+        fw_compiler=compiled, bw_compiler=compiled, inference_compiler=compiled, keep_inference_input_mutations=True
     )
     return backend(graph, example_inputs, **options)
