@@ -17,6 +17,7 @@ func readSettings(text string) (s engine.Settings, err error) {
 		Options     map[string]any    `json:"options"`
 		Flags       map[string]any    `json:"flags"`
 		Torch       string            `json:"torch"`
+		Gradients   uint64            `json:"gradient_keys"`
 		Environment map[string]string `json:"environment"`
 	}
 	decoder := json.NewDecoder(strings.NewReader(text))
@@ -39,7 +40,7 @@ func readSettings(text string) (s engine.Settings, err error) {
 	if err := flags(in.Flags); err != nil {
 		return s, err
 	}
-	return engine.Settings{Library: in.Library, Preload: in.Preload, Options: in.Options, Flags: in.Flags, Torch: in.Torch}, nil
+	return engine.Settings{Library: in.Library, Preload: in.Preload, Options: in.Options, Flags: in.Flags, Torch: in.Torch, GradientKeys: in.Gradients}, nil
 }
 
 // option is a create option, as JSON has it, in the type that a plugin's client takes.

@@ -98,6 +98,14 @@ pjc_result pjc_from_host(const pj_api *api, pj_client client, const void *data,
                          const int64_t *strides, size_t num_strides,
                          int semantics, pj_device device, pj_memory memory);
 
+// Makes a buffer in a memory, whose values are anything.
+pjc_result pjc_uninitialized(const pj_api *api, pj_client client, int type,
+                             const int64_t *dims, size_t num_dims,
+                             pj_device device, pj_memory memory);
+
+// Calls a function of an object that gives a word, which is the result's object.
+pjc_result pjc_word(const pj_api *api, int fn, uintptr_t object);
+
 // Starts the copy of a buffer to host memory, dense and row-major. number is
 // the size needed when dst is null.
 pjc_result pjc_to_host(const pj_api *api, pj_buffer buffer, void *dst,

@@ -38,6 +38,45 @@ pjc_result pjc_from_host(const pj_api *api, pj_client client, const void *data,
   return r;
 }
 
+pjc_result pjc_uninitialized(const pj_api *api, pj_client client, int type,
+                             const int64_t *dims, size_t num_dims,
+                             pj_device device, pj_memory memory) {
+  pjc_result r = {.fn = pj_fn_Client_CreateUninitializedBuffer};
+  int64_t own_dims[PJC_MAX_RANK];
+  if (num_dims > PJC_MAX_RANK) {
+    r.error = PJC_BAD_RANK;
+    return r;
+  }
+  for (size_t i = 0; i < num_dims; i++) own_dims[i] = dims[i];
+  struct {
+    PJRT_Client_CreateUninitializedBuffer_Args block;
+    char tail[PJC_TAIL];
+  } a = {.block = {
+      .struct_size = sizeof a.block + pjc_tail(api),
+      .client = (PJRT_Client *)client,
+      .shape_dims = own_dims,
+      .shape_num_dims = num_dims,
+      .shape_element_type = (PJRT_Buffer_Type)type,
+      .device = (PJRT_Device *)device,
+      .memory = (PJRT_Memory *)memory,
+  }};
+  r.error = pjc_call(api, r.fn, &a.block);
+  r.object = (uintptr_t)a.block.buffer;
+  return r;
+}
+
+pjc_result pjc_word(const pj_api *api, int fn, uintptr_t object) {
+  pjc_result r = {.fn = fn};
+  struct {
+    pj_word block;
+    char tail[PJC_TAIL];
+  } a = {.block = {.struct_size = sizeof a.block + pjc_tail(api),
+                   .object = object}};
+  r.error = pjc_call(api, fn, &a.block);
+  r.object = (uintptr_t)a.block.word;
+  return r;
+}
+
 pjc_result pjc_to_host(const pj_api *api, pj_buffer buffer, void *dst,
                        size_t size) {
   pjc_result r = {.fn = pj_fn_Buffer_Dimensions};

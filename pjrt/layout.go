@@ -99,20 +99,16 @@ func (c *Client) Uninitialized(dtype Type, dims []int64, memory *Memory) (Buffer
 		return 0, err
 	}
 	defer c.leave(1)
-	var pins runtime.Pinner
-	defer pins.Unpin()
-	block := C.PJRT_Client_CreateUninitializedBuffer_Args{
-		client: opaque[*C.PJRT_Client](c.handle), shape_dims: pinnedInts(&pins, dims), shape_num_dims: C.size_t(len(dims)),
-		shape_element_type: C.PJRT_Buffer_Type(dtype), memory: opaque[*C.PJRT_Memory](memory.handle),
-	}
+	device := uintptr(0)
 	if memory.device != nil {
-		block.device = opaque[*C.PJRT_Device](memory.device.handle)
+		device = memory.device.handle
 	}
-	if err := call(c.plugin, fn, &block); err != nil {
-		c.addMemory(err)
-		return 0, err
+	r := C.pjc_uninitialized(c.plugin.api, C.pj_client(c.handle), C.int(dtype), (*C.int64_t)(unsafe.SliceData(dims)), C.size_t(len(dims)),
+		C.pj_device(device), C.pj_memory(memory.handle))
+	if r.error != 0 {
+		return 0, c.fail(r.fn, r.error)
 	}
-	return c.newBuffer(uintptr(unsafe.Pointer(block.buffer))), nil
+	return c.newBuffer(uintptr(r.object)), nil
 }
 
 // checkTarget refuses what no plugin could make, and holds the client.

@@ -314,9 +314,11 @@ func (p *Plugin) do(fn fnID, object uintptr) error {
 }
 
 func (p *Plugin) word(fn fnID, object uintptr) (uintptr, error) {
-	block := C.pj_word{object: C.uintptr_t(object)}
-	err := call(p, fn, &block)
-	return uintptr(block.word), err
+	r := C.pjc_word(p.api, C.int(fn), C.uintptr_t(object))
+	if r.error != 0 {
+		return 0, p.fail(fn, r.error)
+	}
+	return uintptr(r.object), nil
 }
 
 func (p *Plugin) number(fn fnID, object uintptr) (int, error) {

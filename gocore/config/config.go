@@ -7,9 +7,11 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // Type says how a variable's text is read.
@@ -63,9 +65,30 @@ var Table = []Var{
 	{"TORCH_GO_XLA_SEAMS", Text, "", "seams of torch to leave out, as `-name,-name`, read at the import; `python -m torch_go_xla.debug.seams` lists them"},
 }
 
-var state struct {
-	sync.RWMutex
-	values map[string]string
+// value is a variable's text, and what that is of the row's type.
+type value struct {
+	text   string
+	on     bool
+	number int64
+}
+
+func read(text string) value {
+	on, _ := parseBool(text)
+	number, _ := strconv.ParseInt(text, 10, 64)
+	return value{text, on, number}
+}
+
+// values are those of all variables, by name. Readers take no lock: Set replaces the whole.
+var values atomic.Pointer[map[string]value]
+
+var setting sync.Mutex // held by Set
+
+func init() {
+	defaults := make(map[string]value)
+	for i := range Table {
+		defaults[Table[i].Name] = read(Table[i].Default)
+	}
+	values.Store(&defaults)
 }
 
 // Set gives a variable its text. A name without a row, and a text that is not of the row's type, are
@@ -85,12 +108,11 @@ func Set(name, text string) error {
 			return fmt.Errorf("%s=%q: must be an integer, 0 or more", name, text)
 		}
 	}
-	state.Lock()
-	defer state.Unlock()
-	if state.values == nil {
-		state.values = make(map[string]string)
-	}
-	state.values[name] = text
+	setting.Lock()
+	defer setting.Unlock()
+	next := maps.Clone(*values.Load())
+	next[name] = read(text)
+	values.Store(&next)
 	return nil
 }
 
@@ -114,23 +136,10 @@ func find(name string) *Var {
 }
 
 // String is the text of a variable, or its default.
-func String(name string) string {
-	state.RLock()
-	defer state.RUnlock()
-	if s, ok := state.values[name]; ok {
-		return s
-	}
-	if v := find(name); v != nil {
-		return v.Default
-	}
-	return ""
-}
+func String(name string) string { return (*values.Load())[name].text }
 
 // On is a Bool variable.
-func On(name string) bool { b, _ := parseBool(String(name)); return b }
+func On(name string) bool { return (*values.Load())[name].on }
 
 // Number is an Int variable.
-func Number(name string) int64 {
-	n, _ := strconv.ParseInt(String(name), 10, 64)
-	return n
-}
+func Number(name string) int64 { return (*values.Load())[name].number }

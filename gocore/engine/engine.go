@@ -86,6 +86,8 @@ type Settings struct {
 	Options map[string]any // create options of the plugin's client
 	Flags   map[string]any // options of XLA that every program is compiled with
 	Torch   string         // absolute path of the libtorch_cpu that the process has loaded; empty: none
+	// GradientKeys are the dispatch keys by which that library looks after gradients; see torchcpu.Register.
+	GradientKeys uint64
 }
 
 // Open loads the plugin and creates the client, in the job that ReachJob has joined. Opening again does nothing. A library
@@ -122,7 +124,7 @@ func (e *Engine) Open(s Settings) error {
 		}
 	}
 	if s.Torch != "" && config.On("TORCH_GO_XLA_TORCH_KERNELS") && client.PJRT.PlatformName() == torchcpu.Platform {
-		if err := torchcpu.Register(plugin, s.Torch); err == nil {
+		if err := torchcpu.Register(plugin, s.Torch, s.GradientKeys); err == nil {
 			e.torchKernels = true
 		} else { // XLA's own serve, more slowly
 			torchKernelsLost.Add(1)

@@ -154,7 +154,7 @@ func (p *program) runsOpByOp() bool {
 		return false
 	}
 	p.ops.seen++
-	if p.ops.lone && !p.ops.failed.Load() {
+	if p.runsAlone() {
 		return true
 	}
 	t := mode()
@@ -176,6 +176,9 @@ func (p *program) runsOpByOp() bool {
 	return true
 }
 
+// runsAlone reports that the program's graph runs by torch's kernels in every mode; see lone.go.
+func (p *program) runsAlone() bool { return p.ops != nil && p.ops.lone && !p.ops.failed.Load() }
+
 // compileBehind compiles the program and gives up the caller's reference. What fails, running the program says.
 func (p *program) compileBehind() {
 	defer p.release()
@@ -196,6 +199,9 @@ func (i *interpretation) Short() bool {
 
 // Peak implements runtime.Interpretation.
 func (i *interpretation) Peak() int64 { return i.program.ops.peak }
+
+// TakesOver implements runtime.Interpretation.
+func (i *interpretation) TakesOver() bool { return !i.program.ops.lone }
 
 // Places implements runtime.Interpretation.
 func (i *interpretation) Places(result int) bool { return i.program.ops.steps.Places(result) }

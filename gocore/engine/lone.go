@@ -35,10 +35,9 @@ type kernel struct {
 const (
 	// leastWork is below what it costs to start either.
 	leastWork = 1 << 12
-	// mostUnfused is the bytes of intermediate values beyond which fusion pays.
+	// mostUnfused is the bytes beyond which a compiled program pays: of intermediate values, which it fuses, and of results that
+	// it writes into the memory of an argument. Torch's kernels make new ones.
 	mostUnfused = 8 << 20
-	// mostTaken is the bytes of a result that could take over the memory of an argument: by torch's kernel it is copied there.
-	mostTaken = 1 << 20
 	// mostKernels is how many of them run for a graph.
 	mostKernels = 4
 	// mostHere is how long a launch may hold up its thread, in nanoseconds: a person does not notice it. Threads that compute for
@@ -112,7 +111,7 @@ func lone(p *lazy.Plan) (yes bool, place torchcpu.Place) {
 	if slices.Contains(p.Given, true) {
 		return false, torchcpu.Apart
 	}
-	taken, fused := int64(0), true
+	unfused := int64(0)
 	root := make(map[ir.ID]bool, len(p.Roots))
 	for _, r := range p.Roots {
 		if g.Shape(r.ID).Numel() == 0 {
@@ -120,10 +119,10 @@ func lone(p *lazy.Plan) (yes bool, place torchcpu.Place) {
 		}
 		root[r.ID] = true
 		if r.Donor >= 0 {
-			taken += g.Shape(r.ID).Bytes()
+			unfused += g.Shape(r.ID).Bytes()
 		}
 	}
-	took, unfused, calls, large := 0.0, int64(0), 0, false
+	took, calls, large := 0.0, 0, false
 	for _, id := range p.Nodes {
 		op := g.At(id).Op
 		if op == ir.OpData || op == ir.OpScalar || free[op] {
@@ -137,12 +136,11 @@ func lone(p *lazy.Plan) (yes bool, place torchcpu.Place) {
 		large = large || work >= cmp.Or(k.from, leastWork)
 		took += work * k.nanoseconds
 		calls++
-		fused = fused && k.fuses
 		if k.fuses && !root[id] {
 			unfused += g.Shape(id).Bytes()
 		}
 	}
-	yes = large && calls <= mostKernels && unfused <= mostUnfused && (taken == 0 || !fused && taken <= mostTaken)
+	yes = large && calls <= mostKernels && unfused <= mostUnfused
 	switch {
 	case !yes || took > mostHere:
 		place = torchcpu.Apart

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
@@ -166,8 +167,9 @@ func (rp *replays) relaunch(r *replay, cells []alias.Handle) *runtime.Launch {
 		b.Retain()
 		l.Args[i] = b
 	}
+	numbers := r.numbers
 	if len(r.streams) > 0 {
-		numbers := append(rp.scalars[:0], r.numbers...)
+		numbers = append(rp.scalars[:0], r.numbers...)
 		rp.scalars = numbers
 		for i, s := range r.drawn {
 			switch {
@@ -183,6 +185,9 @@ func (rp *replays) relaunch(r *replay, cells []alias.Handle) *runtime.Launch {
 		for _, dt := range p.packs {
 			l.Packs = append(l.Packs, pack(numbers, dt))
 		}
+	}
+	if p.runsAlone() {
+		l.Interpret = &interpretation{p, slices.Clone(numbers)}
 	}
 	l.NewOuts(r.dev, p.results, p.shardings)
 	for i, o := range r.origins {

@@ -60,6 +60,9 @@ func known() map[string]rule {
 		"index_fill.int_Scalar": filled("index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", 3),
 		"constant_pad_nd":       constantPad,
 
+		"sum":  overAll("sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"),
+		"mean": overAll("mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"),
+
 		"linalg_vector_norm": vectorNorm,
 		"var.correction":     variance("var.dim"), "std.correction": variance("std.dim"),
 		"var_mean.correction": variance("var_mean.dim"), "std_mean.correction": variance("std_mean.dim"),
@@ -260,6 +263,11 @@ func clamped(signature string) rule {
 		}
 		return ok && w.call(signature, args...)
 	}
+}
+
+// overAll is a reduction to a number: torch's kernel of it is the one over dimensions, which can write into given memory.
+func overAll(signature string) rule {
+	return func(w *writer) bool { return w.call(signature, arg(0), nil, false, arg(1)) }
 }
 
 // sum is self + sign · alpha · other.

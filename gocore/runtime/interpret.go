@@ -18,6 +18,8 @@ type Interpretation interface {
 	Run(args, into []unsafe.Pointer, here bool) (Interpreted, error)
 	// Places reports that Run writes a result to its memory, and does not copy it there.
 	Places(result int) bool
+	// TakesOver reports that results are written into the memory of arguments that the program may take over.
+	TakesOver() bool
 	// Short reports that it may hold up the thread that launches it.
 	Short() bool
 }
@@ -92,8 +94,9 @@ func (d *Device) interpret(l *Launch) (done bool, err error) {
 
 // takes reports that a result may be written into the memory of an argument, or that one was given away.
 func (l *Launch) takes() bool {
+	over := l.Interpret.TakesOver()
 	for i, to := range l.Donors {
-		if to >= 0 || l.Given[i] {
+		if over && to >= 0 || l.Given[i] {
 			return true
 		}
 	}

@@ -587,8 +587,10 @@ static bool give(struct machine *m, int64_t i) {
   void *memory = m->x->into[i];
   const void *data = NULL;
   struct layout l;
-  if (!did(m, torch.torch_get_const_data_ptr(t, &data)) || !layout_of(m, t, &l)) return false;
-  if (memory != NULL) return data == memory || copy_into(m, t, &l, memory);
+  if (!did(m, torch.torch_get_const_data_ptr(t, &data))) return false;
+  if (memory != NULL && data == memory) return true;
+  if (!layout_of(m, t, &l)) return false;
+  if (memory != NULL) return copy_into(m, t, &l, memory);
   return is_dense(&l) && !is_inside(m->x, data) && is_whole(t) ? did(m, torch.aoti_torch_new_tensor_handle(t, out)) : copy(m, t, out);
 }
 
@@ -610,18 +612,17 @@ static bool run(struct machine *m) {
 
 static bool interpret(void *with) {
   struct torch_execution *x = with;
-  struct machine m = {.x = x, .values = calloc((size_t)x->program->values + 1, sizeof *m.values)};
-  if (m.values == NULL) return refuse(&m, "out of memory");
+  struct machine m = {.x = x, .values = x->values};
   bool ok = run(&m);
   for (int64_t i = 0; i < x->program->values; i++) drop(&m.values[i]);
   for (int64_t i = 0; !ok && i < x->program->root_count; i++) drop(&x->roots[i]);
-  free(m.values);
   return ok;
 }
 
 bool torch_interpret(struct torch_execution *x) {
-  snprintf(x->message, sizeof x->message, "no thread for torch's kernels");
-  return x->place == TORCH_APART ? torch_apart(interpret, x) : torch_here(interpret, x, x->place == TORCH_SERIAL);
+  if (x->place != TORCH_APART) return torch_here(interpret, x, x->place == TORCH_SERIAL);
+  snprintf(x->message, sizeof x->message, "no thread for torch's kernels"); /* for as long as nothing else is said */
+  return torch_apart(interpret, x);
 }
 
 void *torch_data(torch_tensor t) {

@@ -20,14 +20,16 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/pjrt"
 )
 
-// Program is a program of package interp, ready to run. It must be closed.
+// Program is a program of package interp, ready to run, with the memory of a run. It must be closed.
 type Program struct {
-	c       *C.struct_torch_program
+	running sync.Mutex // held while it runs
+	x       *C.struct_torch_execution
 	memory  block
-	params  []*shape.Shape
-	results int
+	params  []C.struct_torch_array
+	numbers []C.struct_torch_number // the plan's scalars, then those of the program itself
+	into    []unsafe.Pointer
+	roots   []C.torch_tensor
 	placed  []bool
-	own     []ir.Number // numbers of the program itself
 	once    sync.Once
 }
 
@@ -68,11 +70,17 @@ func room[T any](b *block, n int) []T {
 	return unsafe.Slice((*T)(p), n)
 }
 
-// Prepare makes a program ready; params are the shapes of its parameters.
-func Prepare(p *interp.Program, params []*shape.Shape) *Program {
+// Prepare makes a program ready; params are the shapes of its parameters, and scalars is how many numbers the plan has.
+func Prepare(p *interp.Program, params []*shape.Shape, scalars int) *Program {
 	const word = unsafe.Sizeof(int64(0))
-	b := newBlock(uintptr(len(p.Words)+len(p.Roots))*word + uintptr(len(p.Ops))*unsafe.Sizeof(C.struct_torch_op{}) + unsafe.Sizeof(C.struct_torch_program{}))
-	c := &room[C.struct_torch_program](&b, 1)[0]
+	rank, numbers := 0, scalars+len(p.Numbers)
+	for _, s := range params {
+		rank += s.Rank()
+	}
+	b := newBlock(uintptr(len(p.Words)+3*len(p.Roots)+rank+int(p.Values))*word + uintptr(len(p.Ops))*unsafe.Sizeof(C.struct_torch_op{}) +
+		uintptr(len(params))*unsafe.Sizeof(C.struct_torch_array{}) + uintptr(numbers)*unsafe.Sizeof(C.struct_torch_number{}) +
+		unsafe.Sizeof(C.struct_torch_program{}) + unsafe.Sizeof(C.struct_torch_execution{}))
+	c, x := &room[C.struct_torch_program](&b, 1)[0], &room[C.struct_torch_execution](&b, 1)[0]
 	words, roots, table := room[int64](&b, len(p.Words)), room[int64](&b, len(p.Roots)), room[C.struct_torch_op](&b, len(p.Ops))
 	copy(words, p.Words)
 	copy(roots, p.Roots)
@@ -82,7 +90,25 @@ func Prepare(p *interp.Program, params []*shape.Shape) *Program {
 	c.words, c.word_count = (*C.int64_t)(unsafe.SliceData(words)), C.int64_t(len(words))
 	c.roots, c.root_count = (*C.int64_t)(unsafe.SliceData(roots)), C.int64_t(len(roots))
 	c.ops, c.op_count, c.values = unsafe.SliceData(table), C.int64_t(len(table)), C.int64_t(p.Values)
-	return &Program{c: c, memory: b, params: params, results: len(p.Roots), placed: p.Placed, own: p.Numbers}
+	r := &Program{x: x, params: room[C.struct_torch_array](&b, len(params)), numbers: room[C.struct_torch_number](&b, numbers),
+		into: room[unsafe.Pointer](&b, len(p.Roots)), roots: room[C.torch_tensor](&b, len(p.Roots)), placed: p.Placed}
+	for i, s := range params {
+		dims := room[int64](&b, s.Rank())
+		copy(dims, s.Dims)
+		r.params[i] = C.struct_torch_array{dims: (*C.int64_t)(unsafe.SliceData(dims)), rank: C.int32_t(s.Rank()), _type: C.int32_t(s.DType.TorchCode())}
+	}
+	for i, n := range p.Numbers {
+		r.numbers[scalars+i] = numberOf(n)
+	}
+	x.program, x.params, x.param_count = c, unsafe.SliceData(r.params), C.int64_t(len(params))
+	x.numbers, x.values = unsafe.SliceData(r.numbers), unsafe.SliceData(room[C.torch_tensor](&b, int(p.Values)))
+	x.roots, x.into = unsafe.SliceData(r.roots), unsafe.SliceData(r.into)
+	r.memory = b
+	return r
+}
+
+func numberOf(n ir.Number) C.struct_torch_number {
+	return C.struct_torch_number{_type: C.int64_t(n.Type.TorchCode()), i: C.int64_t(n.I), f: C.double(n.F), im: C.double(n.Im)}
 }
 
 // Places reports that a result is computed in the memory that Run is given for it.
@@ -139,39 +165,19 @@ const (
 // is only read; numbers are the plan's scalars. into is the memory that a result is to be in, nil for memory of torch's. The
 // error is that of the first op that fails.
 func (p *Program) Run(args, into []unsafe.Pointer, numbers []ir.Number, place Place) (*Results, error) {
-	dims := 0
-	for _, s := range p.params {
-		dims += s.Rank()
+	p.running.Lock()
+	defer p.running.Unlock()
+	for i, at := range args {
+		p.params[i].data = at
 	}
-	all := len(numbers) + len(p.own)
-	b := newBlock(uintptr(dims)*unsafe.Sizeof(int64(0)) + uintptr(len(args))*unsafe.Sizeof(C.struct_torch_array{}) + uintptr(all)*unsafe.Sizeof(C.struct_torch_number{}) +
-		2*uintptr(p.results)*unsafe.Sizeof(uintptr(0)) + unsafe.Sizeof(C.struct_torch_execution{}))
-	defer C.free(b.at)
-	x := &room[C.struct_torch_execution](&b, 1)[0]
-	places := room[unsafe.Pointer](&b, p.results)
-	copy(places, into)
-	arrays, values, roots := room[C.struct_torch_array](&b, len(args)), room[C.struct_torch_number](&b, all), room[C.torch_tensor](&b, p.results)
-	for i, s := range p.params {
-		d := room[int64](&b, s.Rank())
-		copy(d, s.Dims)
-		arrays[i] = C.struct_torch_array{data: args[i], dims: (*C.int64_t)(unsafe.SliceData(d)), rank: C.int32_t(s.Rank()), _type: C.int32_t(s.DType.TorchCode())}
+	for i, n := range numbers {
+		p.numbers[i] = numberOf(n)
 	}
-	for i := range values {
-		n := number(i, numbers, p.own)
-		values[i] = C.struct_torch_number{_type: C.int64_t(n.Type.TorchCode()), i: C.int64_t(n.I), f: C.double(n.F), im: C.double(n.Im)}
+	copy(p.into, into)
+	clear(p.roots)
+	p.x.place = uint32(place)
+	if !C.torch_interpret(p.x) {
+		return nil, errs.New(errs.Xla, "%s", C.GoString(&p.x.message[0]))
 	}
-	x.program, x.params, x.param_count = p.c, unsafe.SliceData(arrays), C.int64_t(len(arrays))
-	x.numbers, x.roots = unsafe.SliceData(values), unsafe.SliceData(roots)
-	x.into, x.place = unsafe.SliceData(places), uint32(place)
-	if !C.torch_interpret(x) {
-		return nil, errs.New(errs.Xla, "%s", C.GoString(&x.message[0]))
-	}
-	return &Results{slices.Clone(roots)}, nil
-}
-
-func number(i int, given, own []ir.Number) ir.Number {
-	if i < len(given) {
-		return given[i]
-	}
-	return own[i-len(given)]
+	return &Results{slices.Clone(p.roots)}, nil
 }

@@ -63,8 +63,14 @@ static void await_work(void) {
   while (first == NULL) pthread_cond_wait(&work, &lock);
 }
 
+static uint64_t gradient_keys;
+
+void torch_set_gradient_keys(uint64_t keys) { gradient_keys = keys; }
+
 static void *serve(void *unused) {
   (void)unused;
+  uint64_t *keys = torch_local_keys();
+  if (keys != NULL) keys[1] = gradient_keys;
   torch.aoti_torch_grad_mode_set_enabled(false);
   pthread_mutex_lock(&lock);
   for (;;) {
@@ -148,7 +154,7 @@ bool torch_here(bool (*run)(void *), void *with, bool serial) {
   pthread_once(&kept, keep_freed_memory);
   const uint64_t set[] = {keys[0], keys[1]};
   bool gradients = torch.aoti_torch_grad_mode_is_enabled();
-  keys[0] = keys[1] = 0;
+  keys[0] = 0, keys[1] = gradient_keys;
   if (gradients) torch.aoti_torch_grad_mode_set_enabled(false);
   bool ok = serial ? serially(run, with) : run(with);
   if (gradients) torch.aoti_torch_grad_mode_set_enabled(true);

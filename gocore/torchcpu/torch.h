@@ -142,6 +142,9 @@ bool torch_apart(bool (*run)(void *), void *with);
  * without the other threads that compute with it, too. */
 bool torch_here(bool (*run)(void *), void *with, bool serial);
 
+/* Says by which dispatch keys torch looks after gradients and the versions of tensors: what runs in either way is without. */
+void torch_set_gradient_keys(uint64_t keys);
+
 /* The tensor that lies in an array; false with the message set. */
 bool torch_tensor_of(struct torch_call *call, const struct torch_array *a, torch_tensor *out);
 
@@ -175,6 +178,7 @@ struct torch_execution {
   const struct torch_array *params;
   int64_t param_count;
   const struct torch_number *numbers;
+  torch_tensor *values; /* room for those of the program, all NULL */
   torch_tensor *roots; /* takes the results: dense, and in memory of their own */
   void *const *into;   /* memory of each result that it is to be in; NULL: memory of torch's */
   enum torch_place place;

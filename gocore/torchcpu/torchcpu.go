@@ -30,13 +30,14 @@ const Platform = "cpu"
 
 // Register makes the kernels of the loaded library at path (libtorch_cpu.so) known to a plugin's
 // compiler. It is an error if the library is not loaded or lacks a function, or if the plugin takes no
-// handlers.
-func Register(plugin *pjrt.Plugin, path string) error {
+// handlers. gradientKeys are the dispatch keys, as torch has them in a word, by which torch looks after gradients.
+func Register(plugin *pjrt.Plugin, path string, gradientKeys uint64) error {
 	text := C.CString(path)
 	defer C.free(unsafe.Pointer(text))
 	if missing := C.torch_load(text); missing != nil {
 		return fmt.Errorf("torchcpu: %s is not loaded, or has no such function", C.GoString(missing))
 	}
+	C.torch_set_gradient_keys(C.uint64_t(gradientKeys))
 	for _, op := range ops.TorchOps() {
 		entry := C.struct_torch_op{row: C.CString(op.Row), name: C.CString(op.Name), overload: C.CString(op.Overload), out: C.CString(op.Out),
 			args: C.CString(op.Args), check: C.CString(op.Check), results: C.int(op.Results)}

@@ -72,7 +72,7 @@ func TestABI(t *testing.T) {
 
 // TestRegisterWithoutTorch asks for the kernels in a process that has not loaded torch.
 func TestRegisterWithoutTorch(t *testing.T) {
-	err := Register(nil, "/nowhere/libtorch_cpu.so")
+	err := Register(nil, "/nowhere/libtorch_cpu.so", 0)
 	if err == nil || !strings.Contains(err.Error(), "/nowhere/libtorch_cpu.so is not loaded") {
 		t.Errorf("got %v", err)
 	}

@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Any
 
 from . import _job, _vocabulary, plugins
-from ._backend.core import TORCH_LIBRARY
+from ._backend.core import GRADIENT_KEYS, TORCH_LIBRARY
 from ._backend.errors import BY_KIND, ForkedProcessError
 from ._control import SLICE, Control
 from ._go import _goxla as _raw  # type: ignore[attr-defined]
@@ -110,7 +110,11 @@ class NativeCore(Control, Ends):
                 raise ForkedProcessError("torch_go_xla cannot be used in a forked child: use the 'spawn' start method")
             job = _job.current()
             settings = json.dumps(
-                {**plugins.device_settings({row[0] for row in self.config_table()}, job), "torch": TORCH_LIBRARY}
+                {
+                    **plugins.device_settings({row[0] for row in self.config_table()}, job),
+                    "torch": TORCH_LIBRARY,
+                    "gradient_keys": GRADIENT_KEYS,
+                }
             )
             if job.world_size > 1:
                 self._open_in(job, settings)

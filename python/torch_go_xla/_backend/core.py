@@ -56,6 +56,12 @@ SCALAR_TYPE: dict[torch.dtype, int] = {getattr(torch, name): number for name, nu
 # The library of torch's CPU kernels and of its stable C interface, which the process has loaded.
 TORCH_LIBRARY = os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so")
 
+# The dispatch keys by which it looks after gradients and the versions of tensors, as bits.
+GRADIENT_KEYS: int = (
+    torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradFunctionality)
+    | torch._C.DispatchKeySet(torch._C.DispatchKey.ADInplaceOrView)
+).raw_repr()
+
 # Objects that stand for a number in a schema: dtypes, layouts (c10::Layout), memory formats (c10::MemoryFormat).
 ENUMS: dict[Any, int] = {
     **SCALAR_TYPE,

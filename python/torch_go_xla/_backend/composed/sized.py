@@ -1,16 +1,21 @@
 """Ops whose result has a size that depends on values: the size is computed and waited for, the rest is recorded.
 
-The counter ``SizeSync`` and the op's name says how often. A program depends on the size, as all programs do.
+The counter ``SizeSync`` and the op's name says how often. A program depends on the size, as all programs do. As the
+values are waited for anyway, torch's kernel computes all of it where the device is the CPU.
 """
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map
 
-from ..core import native
+from ..core import is_recording, is_xla, native
 from ..kernels import KERNELS, UNSIZED, add
 
 _aten = torch.ops.aten
@@ -19,6 +24,30 @@ _aten = torch.ops.aten
 def _size(name: str, count: Tensor) -> int:
     native().count(f"SizeSync.aten::{name}")
     return int(count.item())
+
+
+def _by_torch(name: str, composed: Callable[..., Any]) -> Callable[..., Any]:
+    """Return an op that runs torch's kernel on the CPU device, and elsewhere what it is composed of.
+
+    A function that is recorded to run again has to record the op.
+    """
+    op = getattr(_aten, name).default
+
+    @functools.wraps(composed)
+    def sized(*args: Any, **kwargs: Any) -> Any:
+        tensors = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
+        if is_recording() or not all(map(is_xla, tensors)) or not native().torch_kernels():
+            return composed(*args, **kwargs)
+        device = tensors[0].device
+        native().count(f"SizeSync.aten::{name}")
+        result = op(*tree_map(_on_host, args), **tree_map(_on_host, kwargs))
+        return tree_map(lambda x: x.to(device), result)
+
+    return sized
+
+
+def _on_host(x: Any) -> Any:
+    return x.cpu() if is_xla(x) else x
 
 
 def nonzero(self: Tensor) -> Tensor:
@@ -138,16 +167,15 @@ def _slices(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     return x, x.reshape(x.shape[0], math.prod(x.shape[1:]))
 
 
-add(
-    KERNELS,
-    {
-        "nonzero": nonzero,
-        "masked_select": masked_select,
-        "bincount": bincount,
-        "_unique": _unique,
-        "_unique2": _unique2,
-        "unique_dim": unique_dim,
-        "unique_consecutive": unique_consecutive,
-    },
-)
+_SIZED = {
+    "nonzero": nonzero,
+    "masked_select": masked_select,
+    "bincount": bincount,
+    "_unique": _unique,
+    "_unique2": _unique2,
+    "unique_dim": unique_dim,
+    "unique_consecutive": unique_consecutive,
+}
+
+add(KERNELS, {name: _by_torch(name, composed) for name, composed in _SIZED.items()})
 add(UNSIZED, {"repeat_interleave.Tensor": repeat_interleave})
