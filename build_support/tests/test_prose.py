@@ -1,5 +1,7 @@
 """Each rule of the prose linter has a text that fails and one that passes."""
 
+from pathlib import Path
+
 import pytest
 
 from build_support import prose
@@ -69,8 +71,8 @@ def test_docstrings():
 
 
 def test_comments_and_messages_of_python():
-    source = f"x = 1  # done anew\n# One.\n# {LONG}\n# type: ignore[anew]\nraise ValueError(f'{{x}} is read anew')\n"
-    assert [f.line for f in prose.python_findings(source)] == [1, 2, 5]
+    source = (Path(__file__).parent / "programs" / "stumbles.py").read_text(encoding="utf-8")
+    assert [f.line for f in prose.python_findings(source)] == [3, 4, 8]
     assert prose.python_findings("x = 1  # a\ny = 2  # b\n" * 20) == [], "comments of two lines are not one"
 
 
