@@ -71,7 +71,7 @@ var (
 	lowerTime     = metrics.M("LowerTime", "ns")
 	uncached      = metrics.C("UncachedCompile")
 	cachedCompile = metrics.C("CachedCompile")
-	graphSize     = metrics.M("GraphNodes", "")
+	graphSize     = metrics.M("TensorsGraphSize", "")
 	aliased       = metrics.M("InputOutputAliasCount", "") // parameters that a program may take over
 	diskHits      = metrics.C("PersistentCacheHit")
 	diskMisses    = metrics.C("PersistentCacheMiss")

@@ -172,3 +172,9 @@ def test_data_is_sent_as_lists() -> None:
     assert alone.device.type == "xla" and alone.tolist() == [1, 1]
     nested = xm.send_cpu_data_to_device([torch.ones(1), {"y": torch.zeros(1)}, "text"], xm.xla_device())
     assert nested[1]["y"].device.type == "xla" and nested[2] == "text"
+
+
+def test_the_size_of_a_graph_has_torch_xlas_name() -> None:
+    met.clear_metrics()
+    (torch.ones(3, 19, device="xla") @ torch.ones(19, 23, device="xla")).exp().sum().item()
+    assert (met.metric_data("TensorsGraphSize") or (0,))[0] == 1

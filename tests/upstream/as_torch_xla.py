@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from contextlib import nullcontext
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -14,46 +13,16 @@ import torch
 import torch_go_xla
 from torch_go_xla import as_torch_xla
 
-
-class SampleGenerator:
-    """A loader of one batch, many times."""
-
-    def __init__(self, data: Any, sample_count: int) -> None:
-        self.data, self.count = data, sample_count
-
-    def __iter__(self) -> Any:
-        return iter([self.data] * self.count)
-
-    def __len__(self) -> int:
-        return self.count
-
-
 # What the tests take of torch_xla's helpers, which are no part of its interface.
 _HELPERS: dict[str, dict[str, Any]] = {
-    "utils.utils": {
-        "SampleGenerator": SampleGenerator,
-        "check_env_flag": lambda name, default="": os.environ.get(name, default).upper() in ("1", "TRUE", "ON", "YES"),
-        "getenv_as": lambda name, type, defval=None: type(os.environ[name]) if name in os.environ else defval,
-        "as_list": lambda x: x if isinstance(x, list | tuple) else [x],
-    },
-    "core.xla_env_vars": {"PJRT_DEVICE": "PJRT_DEVICE"},
     "_internal": {"tpu": SimpleNamespace(version=lambda: 0)},
-    "distributed.xla_backend": {},
     # imported by files of which other tests are run
-    "core.functions": {},
-    "core.xla_builder": {},
     "core.xla_op_registry": {},
     "debug.model_comparator": {},
-    "debug.profiler": {"StepTrace": lambda name, **_: nullcontext(), "Trace": lambda name: nullcontext()},
     "distributed.data_parallel": {},
-    "distributed.fsdp": {"checkpoint_module": None},
     "distributed.fsdp.utils": {"apply_xla_patch_to_nn_linear": None},
-    "experimental": {"is_eager_mode": lambda: False},
-    "experimental.gradient_accumulation": {"gradient_accumulation": None},
     "test": {},
     "test.test_utils": {"mp_test": lambda test: test},
-    "utils.dlpack": {},
-    "utils.serialization": {},
 }
 
 
