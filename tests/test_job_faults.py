@@ -172,6 +172,24 @@ def test_a_process_that_does_not_come_is_named() -> None:
     assert (ended[0].code, ended[0].out) == (0, "told\n"), ended[0].err
 
 
+@pytest.mark.parametrize(
+    ("rank", "env", "says"),
+    [
+        (0, {}, "process 1"),
+        (1, {}, "process 0 of the job serves no store that can be reached within 0:00:03"),
+        (1, {"MASTER_PORT": "1"}, "timed out"),
+    ],
+)
+def test_a_process_that_is_not_started_is_told_of(rank: int, env: dict[str, str], says: str) -> None:
+    store = jobs.agent()
+    p = jobs.start("jobs/opens.py", rank, 2, store, **env, TORCH_GO_XLA_JOB_TIMEOUT="3")
+    try:
+        _, err = p.communicate(timeout=100)
+    finally:
+        p.kill()
+    assert p.returncode == 1 and says in err, (p.returncode, err)
+
+
 def interrupted(p: subprocess.Popen[str]) -> float:
     """Interrupt a process that waits; return after how many seconds it has ended by KeyboardInterrupt."""
     assert p.stdout is not None and p.stdout.readline() == "ready\n"

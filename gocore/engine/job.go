@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -13,8 +14,8 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/pjrt/rendezvous"
 )
 
-// meetTimeout is how long the processes of a job may take to start.
-const meetTimeout = 10 * time.Minute
+// noLimit is how long the processes of a job may take to start if they wait without end for each other.
+const noLimit = 10 * 365 * 24 * time.Hour
 
 // jobs is the job that the process is in, and what it exchanges with the others. Its lock is not the engine's, which a
 // device that opens holds: joining can be interrupted.
@@ -95,18 +96,19 @@ func (j *jobs) SetJobTimeout(d time.Duration) {
 // meet waits for the other processes of the job, nil if this is the only one.
 func (j *jobs) meet() (*runtime.Job, error) {
 	j.jobMu.Lock()
-	job := j.job
+	job, limit := j.job, noLimit
 	if job != nil {
 		if !j.set {
 			j.timeout = time.Duration(config.Number("TORCH_GO_XLA_JOB_TIMEOUT")) * time.Second
 		}
 		job.SetTimeout(j.timeout)
+		limit = cmp.Or(j.timeout, noLimit)
 	}
 	j.jobMu.Unlock()
 	if job == nil {
 		return nil, nil
 	}
-	return job, job.Meet(meetTimeout)
+	return job, job.Meet(limit)
 }
 
 // exchange is one that has begun.

@@ -241,7 +241,7 @@ func (d *Device) retire() {
 // noteExecution keeps for TakeFailure that an execution has failed on the device.
 func (d *Device) noteExecution(err error) {
 	if err != nil {
-		d.failures.note(nil, err, err)
+		d.failures.noteExecution(err)
 	}
 }
 

@@ -29,7 +29,8 @@ func (o *failed) by(err error) bool {
 	return slices.ContainsFunc(o.causes, func(cause error) bool { return same(err, cause) })
 }
 
-// note keeps a failure for take, unless it is known; into is what an earlier result of the launch got, nil for none.
+// note keeps a failure for take; into is what an earlier result of the launch got, nil for none. An equal failure that no
+// one was told of stands for both.
 func (f *failures) note(into *failed, cause, err error) *failed {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -37,14 +38,34 @@ func (f *failures) note(into *failed, cause, err error) *failed {
 		into.causes = append(into.causes, cause)
 		return into
 	}
-	if i := slices.IndexFunc(f.list, func(o *failed) bool { return o.by(cause) }); i >= 0 {
+	if i := slices.IndexFunc(f.list, func(o *failed) bool { return o.err != nil && o.by(cause) }); i >= 0 {
 		return f.list[i]
 	}
 	into = &failed{[]error{cause}, err}
-	if len(f.list) < mostFailures {
-		f.list = append(f.list, into)
-	}
+	f.add(into)
 	return into
+}
+
+// noteExecution keeps the failure of an execution, unless an equal one is known: readers of its results may have been told
+// of it already, and what is computed from them fails with the same text.
+func (f *failures) noteExecution(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !slices.ContainsFunc(f.list, func(o *failed) bool { return o.by(err) }) {
+		f.add(&failed{[]error{err}, err})
+	}
+}
+
+// add appends to the list. If that is full, a failure that a caller was told of makes room, or the new one is dropped.
+func (f *failures) add(o *failed) {
+	f.list = append(f.list, o)
+	if len(f.list) > mostFailures {
+		drop := slices.IndexFunc(f.list, func(o *failed) bool { return o.err == nil })
+		if drop < 0 {
+			drop = len(f.list) - 1
+		}
+		f.list = slices.Delete(f.list, drop, drop+1)
+	}
 }
 
 // told says that a caller was told of err. The failure of an execution can be read from a result before it is noted.
@@ -57,13 +78,8 @@ func (f *failures) told(err error) {
 			o.err, known = nil, true
 		}
 	}
-	if known {
-		return
-	}
-	f.list = append(f.list, &failed{causes: []error{err}})
-	if len(f.list) > mostFailures {
-		told := slices.IndexFunc(f.list, func(o *failed) bool { return o.err == nil })
-		f.list = slices.Delete(f.list, told, told+1)
+	if !known {
+		f.add(&failed{causes: []error{err}})
 	}
 }
 
@@ -84,8 +100,9 @@ func (f *failures) take() error {
 	return errors.Join(untold...)
 }
 
-// same reports that err tells of a cause. A plugin repeats the error of an execution for each of its results.
+// same reports that err tells of a cause. A plugin repeats the text of a failed execution, but not always its code, for
+// each of its results and for what is computed from them.
 func same(err, cause error) bool {
 	var a, b *pjrt.Error
-	return errors.Is(err, cause) || errors.As(err, &a) && errors.As(cause, &b) && a.Code == b.Code && a.Msg == b.Msg
+	return errors.Is(err, cause) || errors.As(err, &a) && errors.As(cause, &b) && a.Msg == b.Msg
 }

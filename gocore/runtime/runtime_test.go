@@ -381,6 +381,32 @@ func (partedBisection) Compile([]int) (*Executable, error) {
 	return nil, errors.New("a part cannot be compiled")
 }
 
+// A reader who is told of failures leaves room for later ones, also for one with the same text.
+func TestManyFailuresThatReadersWereToldOf(t *testing.T) {
+	f := open(t, nil)
+	p := f.double(-1)
+	if _, err := p.Executable(); err != nil {
+		t.Fatal(err)
+	}
+	fail := func() *Buffer {
+		f.control.Arm("LoadedExecutable_Execute:1:INTERNAL:no luck")
+		b := f.run(p, []int32{-1}, f.array(1, 2))
+		f.WaitQueue(0, 0)
+		f.control.Disarm()
+		return b
+	}
+	for range mostFailures + 1 {
+		b := fail()
+		f.Told(b.Await())
+		b.Release()
+	}
+	fail().Release()
+	f.Wait(f.Submitted(), 0)
+	if err := f.TakeFailure(); err == nil || strings.Count(err.Error(), "no luck") != 1 {
+		t.Errorf("told of: %v", err)
+	}
+}
+
 func TestAFailedArgumentDoesNotHideAnotherFailure(t *testing.T) {
 	f := open(t, nil)
 	p := f.double(-1)

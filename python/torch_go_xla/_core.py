@@ -109,14 +109,11 @@ class NativeCore(Control, Ends):
             if _forked:
                 raise ForkedProcessError("torch_go_xla cannot be used in a forked child: use the 'spawn' start method")
             job = _job.current()
-            settings = json.dumps(
-                {
-                    **plugins.device_settings({row[0] for row in self.config_table()}, job),
-                    "torch": TORCH_LIBRARY,
-                    "gradient_keys": GRADIENT_KEYS,
-                }
-            )
+            device = plugins.device_settings({row[0] for row in self.config_table()}, job)
+            settings = json.dumps({**device, "torch": TORCH_LIBRARY, "gradient_keys": GRADIENT_KEYS})
             if job.world_size > 1:
+                if limit := device["environment"].get(_job.TIMEOUT):
+                    self.configure(_job.TIMEOUT, limit)
                 self._open_in(job, settings)
             else:
                 self.open_device(settings)
@@ -132,8 +129,10 @@ class NativeCore(Control, Ends):
         def reach(address: str, secret: str) -> bool:
             return self.reach_job(job.rank, job.world_size, address, secret, 1000)
 
+        timeout = int(self.setting(_job.TIMEOUT))
+
         def work(given_up: threading.Event) -> None:
-            with _job.joined(job, self.serve_store, reach, given_up):
+            with _job.joined(job, timeout, self.serve_store, reach, given_up):
                 self.open_device(settings)
 
         _job.interruptibly(work, self.leave_job)

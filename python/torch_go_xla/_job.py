@@ -25,8 +25,9 @@ from dataclasses import dataclass
 from typing import Any
 
 SECRET = "TORCH_GO_XLA_JOB_SECRET"  # 16 characters or more, the same in all processes
+TIMEOUT = "TORCH_GO_XLA_JOB_TIMEOUT"  # seconds to wait for the others, at the start too
 
-_TIMEOUT = datetime.timedelta(minutes=10)  # for the processes to start
+_NO_LIMIT = datetime.timedelta(days=3650)  # torch's store wants a time
 _REFUSED = 30.0  # seconds in which a store that refuses this process may give way to the right one
 _SLICE = 0.05  # seconds between two looks
 
@@ -88,7 +89,7 @@ def adopt(store: Any, rank: int, world_size: int) -> None:
     _stores.append(store)
 
 
-def _torch_store(job: Job) -> Any:
+def _torch_store(job: Job, timeout: datetime.timedelta) -> Any:
     if not _stores:
         missing = [name for name in ("MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]
         if missing:
@@ -98,7 +99,7 @@ def _torch_store(job: Job) -> Any:
             )
         from torch.distributed.rendezvous import rendezvous
 
-        _stores.append(next(iter(rendezvous("env://", job.rank, job.world_size, timeout=_TIMEOUT)))[0])
+        _stores.append(next(iter(rendezvous("env://", job.rank, job.world_size, timeout=timeout)))[0])
     return _stores[0]
 
 
@@ -158,17 +159,19 @@ def _secret_of(offer: dict[str, str]) -> str:
     return _read_private(offer["file"]) if "file" in offer else offer["secret"]
 
 
-def _reach(job: Job, store: Any, reach: Callable[[str, str], bool], given_up: threading.Event) -> None:
+def _reach(
+    store: Any, reach: Callable[[str, str], bool], given_up: threading.Event, timeout: datetime.timedelta
+) -> None:
     """Connect to the store of the job.
 
     What torch's store says may be left over from processes that have ended: it is read again until it fits.
     """
     key = f"{scope()}/store"
-    deadline = time.monotonic() + _TIMEOUT.total_seconds()
+    deadline = time.monotonic() + timeout.total_seconds()
     patience: float | None = None
     while not given_up.wait(_SLICE):
         if time.monotonic() > deadline:
-            raise RuntimeError(f"process 0 of the job serves no store that can be reached within {_TIMEOUT}")
+            raise RuntimeError(f"process 0 of the job serves no store that can be reached within {timeout}")
         if not store.check([key]):
             continue
         try:
@@ -188,21 +191,27 @@ def _reach(job: Job, store: Any, reach: Callable[[str, str], bool], given_up: th
 
 @contextlib.contextmanager
 def joined(
-    job: Job, serve: Callable[[str, str], str], reach: Callable[[str, str], bool], given_up: threading.Event
+    job: Job,
+    timeout: int,
+    serve: Callable[[str, str], str],
+    reach: Callable[[str, str], bool],
+    given_up: threading.Event,
 ) -> Iterator[None]:
     """Connect to the store of the job, which the first process serves, and let the others do so meanwhile.
 
     Args:
         job: the job, of several processes.
+        timeout: seconds to wait for the others; 0: no limit.
         serve: makes the store listen on a host for those who know a secret, and returns its address.
         reach: connects to it; False if it cannot be reached, RuntimeError if it refuses this process.
         given_up: ends the waiting, by InterruptedError.
     """
-    store = _torch_store(job)
+    limit = datetime.timedelta(seconds=timeout) if timeout else _NO_LIMIT
+    store = _torch_store(job, limit)
     with contextlib.ExitStack() as stack:
         if job.rank == 0:
             store.set(f"{scope()}/store", stack.enter_context(_offer(job, serve)))
-        _reach(job, store, reach, given_up)
+        _reach(store, reach, given_up, limit)
         yield
 
 

@@ -167,7 +167,7 @@ class Attempt:
             **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": self._store.port, "TORCHELASTIC_USE_AGENT_STORE": True},
             **{"TORCHELASTIC_RESTART_COUNT": number, "TORCHELASTIC_RUN_ID": "torture"},
             **{"CHECKPOINT": self.folder / "checkpoint", "STEPS": steps, "SIZE": elements},
-            "TIMEOUT": TIMEOUT,
+            **{"TIMEOUT": TIMEOUT, "TORCH_GO_XLA_JOB_TIMEOUT": SLACK},  # the latter as it starts
         }
         with self.logs[rank].open("wb") as log:
             env = {**os.environ, **{k: str(v) for k, v in job.items()}}
