@@ -36,7 +36,7 @@ const (
 	// leastWork is below what it costs to start either.
 	leastWork = 1 << 12
 	// mostUnfused is the bytes beyond which a compiled program pays: of intermediate values, which it fuses, and of results that
-	// it writes into the memory of an argument. Torch's kernels make new ones.
+	// it writes into the memory of an argument. Torch's kernels make new ones, which pointwise ops would pay for.
 	mostUnfused = 8 << 20
 	// mostKernels is how many of them run for a graph.
 	mostKernels = 4
@@ -111,7 +111,7 @@ func lone(p *lazy.Plan) (yes bool, place torchcpu.Place) {
 	if slices.Contains(p.Given, true) {
 		return false, torchcpu.Apart
 	}
-	unfused := int64(0)
+	unfused, taken, fused := int64(0), int64(0), true
 	root := make(map[ir.ID]bool, len(p.Roots))
 	for _, r := range p.Roots {
 		if g.Shape(r.ID).Numel() == 0 {
@@ -119,7 +119,7 @@ func lone(p *lazy.Plan) (yes bool, place torchcpu.Place) {
 		}
 		root[r.ID] = true
 		if r.Donor >= 0 {
-			unfused += g.Shape(r.ID).Bytes()
+			taken += g.Shape(r.ID).Bytes()
 		}
 	}
 	took, calls, large := 0.0, 0, false
@@ -136,11 +136,12 @@ func lone(p *lazy.Plan) (yes bool, place torchcpu.Place) {
 		large = large || work >= cmp.Or(k.from, leastWork)
 		took += work * k.nanoseconds
 		calls++
+		fused = fused && k.fuses
 		if k.fuses && !root[id] {
 			unfused += g.Shape(id).Bytes()
 		}
 	}
-	yes = large && calls <= mostKernels && unfused <= mostUnfused
+	yes = large && calls <= mostKernels && unfused+taken <= mostUnfused && (taken == 0 || !fused)
 	switch {
 	case !yes || took > mostHere:
 		place = torchcpu.Apart
