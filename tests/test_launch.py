@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import types
 
@@ -32,3 +33,15 @@ def test_a_function_of_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     _launch._check_importable(train)
     monkeypatch.setattr(train, "__module__", "__main__")
     _launch._check_importable(train)
+
+
+def test_a_process_alone_is_a_job_of_one_wherever_its_master_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.9")
+    with _launch._alone():
+        assert (os.environ["RANK"], os.environ["WORLD_SIZE"], os.environ["MASTER_ADDR"]) == ("0", "1", "127.0.0.9")
+    assert os.environ["MASTER_ADDR"] == "127.0.0.9" and "RANK" not in os.environ and "MASTER_PORT" not in os.environ
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with _launch._alone():
+        assert "RANK" not in os.environ

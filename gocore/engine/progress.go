@@ -58,8 +58,8 @@ func announced(title string, compile func()) {
 	compile()
 }
 
-// announce writes a line after a while, unless the function that it returns is called before.
-func announce(to io.Writer, after time.Duration, title string) (stop func()) {
+// announce writes a line after a while, unless the function that it returns is called before; that says so.
+func announce(to io.Writer, after time.Duration, title string) (stop func() bool) {
 	timer := time.AfterFunc(after, func() {
 		defer func() { _ = recover() }() // no compilation fails because it cannot be announced
 		line := fmt.Sprintf("torch_go_xla: compiling step: %s, %.0f s so far\n", title, after.Seconds())
@@ -68,7 +68,7 @@ func announce(to io.Writer, after time.Duration, title string) (stop func()) {
 		}
 		_, _ = io.WriteString(to, line)
 	})
-	return func() { timer.Stop() }
+	return timer.Stop
 }
 
 func isTerminal(w io.Writer) bool {

@@ -107,14 +107,15 @@ def spawn(
 def _alone() -> Iterator[None]:
     """Describe this process as a job of one, which init_process_group asks for, unless it is described already."""
     job = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
-    if job.keys() & os.environ.keys():
+    missing = job.keys() - os.environ.keys()
+    if not {"RANK", "WORLD_SIZE"} <= missing:
         yield
         return
-    os.environ.update(job)
+    os.environ.update({name: job[name] for name in missing})
     try:
         yield
     finally:
-        for name in job:
+        for name in missing:
             os.environ.pop(name, None)
 
 

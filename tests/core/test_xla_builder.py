@@ -113,6 +113,17 @@ def test_gradients_are_torchs() -> None:
 
 
 @needs_jax
+def test_gradients_of_complex_values_are_torchs() -> None:
+    x = torch.tensor([1 + 2j, 3 - 1j])
+    gradients = []
+    for f, on in ((j2t_autograd(lambda x: x * x * 1j), "xla"), (lambda x: x * x * 1j, "cpu")):
+        leaf = x.to(on).requires_grad_()
+        torch.view_as_real(f(leaf)).square().sum().backward()
+        gradients.append(leaf.grad.cpu())
+    torch.testing.assert_close(*gradients)
+
+
+@needs_jax
 def test_results_that_have_no_gradient() -> None:
     import jax.numpy as jnp
 

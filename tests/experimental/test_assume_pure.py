@@ -11,8 +11,6 @@ import torch_go_xla
 import torch_go_xla.debug.metrics as met
 from torch_go_xla.experimental.assume_pure import PureModule, assume_pure, assume_pure_torch
 
-NotLoweredError = torch_go_xla.NotLoweredError
-
 
 def test_values_and_gradients_are_torchs() -> None:
     traced = []
@@ -67,6 +65,39 @@ def test_modules() -> None:
     torch.testing.assert_close(got, [p.grad.cpu() for p in plain.parameters()], rtol=1e-4, atol=1e-4)
 
 
+def test_a_module_in_another_mode_is_another_trace() -> None:
+    x = torch.ones(64, device="xla")
+    for pure in (PureModule(torch.nn.Dropout(0.5)), PureModule(torch.nn.Sequential(torch.nn.Dropout(0.5)))):
+        assert pure.eval()(x).tolist() == [1.0] * 64
+        pure.train()
+        with pytest.raises(torch_go_xla.NotLoweredError):
+            pure(x).cpu()
+
+
+def test_autocast_is_another_trace() -> None:
+    a = torch.ones(2, 2, device="xla")
+    product = assume_pure(lambda a: a @ a)
+    assert product(a).dtype == torch.float32
+    with torch.autocast("xla", torch.bfloat16):
+        assert product(a).dtype == torch.bfloat16
+    assert product(a).dtype == torch.float32
+
+
+def test_a_function_outlives_many_others() -> None:
+    """The core drops functions that nothing has called since many others were made."""
+    x = torch.ones(2, device="xla")
+    first = assume_pure(lambda x: x * 2)
+    with torch.no_grad():
+        assert first(x).tolist() == [2, 2]
+        for n in range(300):
+            assume_pure(lambda x, n=n: x + n)(x)
+        torch_go_xla.sync()
+        for n in range(300, 600):
+            assume_pure(lambda x, n=n: x + n)(x)
+        torch_go_xla.sync()
+        assert first(x).tolist() == [2, 2]
+
+
 def test_random_numbers_need_a_seed() -> None:
     x = torch.zeros(4, device="xla")
     before = torch.xla.get_rng_state()
@@ -76,7 +107,7 @@ def test_random_numbers_need_a_seed() -> None:
     assert torch.equal(torch.xla.get_rng_state(), before)
     with pytest.raises(AssertionError, match="rng_seed"):
         seeded(x)
-    with pytest.raises(NotLoweredError, match="draws random numbers"):
+    with pytest.raises(torch_go_xla.NotLoweredError, match="draws random numbers"):
         assume_pure(lambda x: x + torch.rand_like(x))(x)
     with pytest.raises(TypeError, match="unhashable"):
         assume_pure(lambda x, y: x)(x, {1, 2})

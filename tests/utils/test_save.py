@@ -6,7 +6,7 @@ import io
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import null_device
@@ -178,8 +178,19 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.fixture
+def progress_is() -> Iterator[Callable[[str], None]]:
+    """Set TORCH_GO_XLA_PROGRESS in the core; what it was is set again at the end."""
+    before = core.setting("TORCH_GO_XLA_PROGRESS")
+    yield lambda value: core.configure("TORCH_GO_XLA_PROGRESS", value)
+    core.configure("TORCH_GO_XLA_PROGRESS", before)
+
+
 @pytest.mark.parametrize("terminal", [Terminal, io.StringIO])
-def test_progress_is_shown_on_a_terminal_after_two_seconds(terminal: type[io.StringIO], monkeypatch) -> None:
+def test_progress_is_shown_on_a_terminal_after_two_seconds(
+    terminal: type[io.StringIO], monkeypatch, progress_is: Callable[[str], None]
+) -> None:
+    progress_is("1")
     now, shown = [0.0], terminal()
     monkeypatch.setattr("sys.stderr", shown)
     progress = tensor_file.Progress("saving a.pt", clock=lambda: now[0])
@@ -193,18 +204,15 @@ def test_progress_is_shown_on_a_terminal_after_two_seconds(terminal: type[io.Str
     assert not lines or "2.00/4.00 GB, 1000 MB/s" in shown.getvalue()
 
 
-def test_progress_is_off_by_a_variable(monkeypatch) -> None:
+def test_progress_is_off_by_a_variable(monkeypatch, progress_is: Callable[[str], None]) -> None:
+    progress_is("0")
     now, shown = [0.0], Terminal()
     monkeypatch.setattr("sys.stderr", shown)
-    core.configure("TORCH_GO_XLA_PROGRESS", "0")
-    try:
-        progress = tensor_file.Progress("saving a.pt", clock=lambda: now[0])
-        progress.begin(10**9)
-        now[0] = 5
-        progress.wrote(10**9)
-        progress.close()
-    finally:
-        core.configure("TORCH_GO_XLA_PROGRESS", "1")
+    progress = tensor_file.Progress("saving a.pt", clock=lambda: now[0])
+    progress.begin(10**9)
+    now[0] = 5
+    progress.wrote(10**9)
+    progress.close()
     assert shown.getvalue() == ""
 
 

@@ -146,17 +146,17 @@ class _Function:
         self.program = functools.lru_cache(maxsize=256)(self._program)
         self.derivative = functools.lru_cache(maxsize=256)(functools.partial(_Derivative, self))
 
-    def _program(self, kinds: tuple[_Kind, ...]) -> Any:
+    def _program(self, kinds: tuple[_Kind, ...]) -> str:
         jax = _jax()
         specs = [jax.ShapeDtypeStruct(k.shape, _jax_type(jax, k.dtype)) for k in kinds]
         platform = device_type().lower()
         traced = jax.jit(lambda *xs: self.call(kinds, *xs), keep_unused=True).trace(*specs)
         known = platform if platform in ("cpu", "cuda", "rocm", "tpu") else "cpu"
-        return define(traced.lower(lowering_platforms=(known,)).as_text())
+        return str(traced.lower(lowering_platforms=(known,)).as_text())
 
     def run(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Record a call."""
-        program = self.program(tuple(map(_kind, tensors)))
+        program = define(self.program(tuple(map(_kind, tensors))))  # at each call: the core drops what is idle
         given = [x.to(want.dtype) for x, want in zip(tensors, program.arguments, strict=True)]
         return list(torch.ops.torch_go_xla.call(given, program.name))
 
@@ -263,7 +263,9 @@ class _Differentiated(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
         """Record the derivative; a derivative that is itself derived starts from the arguments."""
-        given = [g for g, f in zip(grads, ctx.floats, strict=True) if f]
+        given = [
+            g.conj().resolve_conj() for g, f in zip(grads, ctx.floats, strict=True) if f
+        ]  # JAX's gradients are torch's conjugates
         tensors, saved = ctx.saved_tensors[: ctx.count], ctx.saved_tensors[ctx.count :]
         if torch.is_grad_enabled():
             found = _call(ctx.derivative.again, [*tensors, *given])
@@ -271,5 +273,5 @@ class _Differentiated(torch.autograd.Function):
             found = ctx.derivative.backward.run([*saved, *given])
         result: list[Any] = [None] * ctx.count
         for i, g in zip(ctx.wanted, found, strict=True):
-            result[i] = g
+            result[i] = g.conj().resolve_conj()
         return None, None, *result

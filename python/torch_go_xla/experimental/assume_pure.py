@@ -88,7 +88,7 @@ def assume_pure(fn: Callable[..., Any], *, add_rng_seed_argument: bool = False) 
         tensors = [x for x in leaves if isinstance(x, torch.Tensor)]
         if any(map(is_traced, tensors)):
             return fn(*args, **kwargs)
-        key = tree, tuple(map(_key, leaves)), torch.is_grad_enabled()
+        key = tree, tuple(map(_key, leaves)), _modes()
         if key not in known:
             known[key] = _traced(fn, leaves, tree)
         call, trees = known[key]
@@ -100,6 +100,12 @@ def assume_pure(fn: Callable[..., Any], *, add_rng_seed_argument: bool = False) 
 
 
 _TENSOR = object()  # stands for a tensor among constants
+
+
+def _modes() -> tuple[Any, ...]:
+    """Return what a trace depends on besides its arguments."""
+    cast = torch.is_autocast_enabled("xla") and torch.get_autocast_dtype("xla")
+    return torch.is_grad_enabled(), torch.get_default_dtype(), cast
 
 
 def _key(x: Any) -> Any:
@@ -141,7 +147,13 @@ def _compiler(graph: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Cal
         args.clear()  # the boxed convention: the caller keeps no argument alive
         function = function or _function(graph, given)
         name, there = function
-        values = iter(torch.ops.torch_go_xla.call(given, name))
+        try:
+            values = iter(torch.ops.torch_go_xla.call(given, name))
+        except RuntimeError as e:
+            if "there is no traced function" not in str(e):
+                raise
+            name, there = function = _function(graph, given)  # the core drops what is idle
+            values = iter(torch.ops.torch_go_xla.call(given, name))
         return [next(values) if is_there else None for is_there in there]
 
     run._boxed_call = True  # type: ignore[attr-defined]
@@ -212,8 +224,12 @@ class PureModule(torch.nn.Module):
             [0.0, 0.0]
         """
         named = dict(self._module.named_parameters()), dict(self._module.named_buffers())
-        return self._pure_forward(*named, args, kwargs)
+        training = tuple(m.training for m in self._module.modules())
+        return self._pure_forward(training, *named, args, kwargs)
 
 
-def _forward(module: torch.nn.Module, parameters: Any, buffers: Any, args: Any, kwargs: Any) -> Any:
+def _forward(
+    module: torch.nn.Module, training: tuple[bool, ...], parameters: Any, buffers: Any, args: Any, kwargs: Any
+) -> Any:
+    """Run a module; ``training`` tells its modes apart."""
     return torch.func.functional_call(module, (parameters, buffers), args, kwargs)

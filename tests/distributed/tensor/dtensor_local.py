@@ -164,7 +164,7 @@ class TestLocal:
         a, b = (distribute_tensor(x, mesh_2d[name], [Shard(0)]).to_local() for name in ("dp", "tp"))
         with pytest.raises(RuntimeError, match="are local to"):
             (a[:2] + b).cpu()
-        with pytest.raises(NotImplementedError, match="sums alone"):
+        with pytest.raises(NotImplementedError, match="only sums"):
             partitioning.all_gather(b, 0, [list(range(8))]).cpu()
 
     def test_loops_of_what_cannot_be_divided_are_refused(self, mesh_2d):
