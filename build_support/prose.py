@@ -12,7 +12,7 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,9 +22,9 @@ __all__ = ["Finding", "check", "findings", "go_findings", "python_findings"]
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("*.md", "docs/**/*.md", "pjrt/xlacpu/*.md")
-SOURCES = ("python/**/*.py", "build_support/**/*.py", "benchmarks/**/*.py", "pjrt/xlacpu/**/*.py")
-SOURCES += tuple(
-    f"{folder}/**/*.{kind}" for folder in ("bindings", "gocore", "pjrt") for kind in ("go", "c", "cc", "h")
+SOURCES = (
+    *("python/**/*.py", "build_support/**/*.py", "benchmarks/**/*.py", "pjrt/xlacpu/**/*.py"),
+    *(f"{folder}/**/*.{kind}" for folder in ("bindings", "gocore", "pjrt") for kind in ("go", "c", "cc", "h")),
 )
 # Tests, what others have written, and what is generated from comments that are checked.
 UNCHECKED = re.compile(
@@ -196,7 +196,8 @@ def check(*names: str) -> None:
     """Print what is wrong in pages and modules, all by default. Raises BuildError if there is anything."""
     count = 0
     for path in [Path(name) for name in names] or _files():
-        find = {".py": python_findings, ".md": findings}.get(path.suffix, go_findings)
+        finders: dict[str, Callable[[str], Iterable[Finding]]] = {".py": python_findings, ".md": findings}
+        find = finders.get(path.suffix, go_findings)
         for finding in find(path.read_text(encoding="utf-8")):
             print(f"{path}:{finding.line}: {finding.what}")
             count += 1

@@ -36,7 +36,7 @@ SLACK = 60  # seconds that a process may take to start, and to end after a fault
 LATE = 10.0  # seconds that KeyboardInterrupt may take, of which a loaded machine takes most
 
 # In the midst of a save it is gloo that tells, which names no one.
-TOLD = re.compile(r"told .*(process \d|onnection closed by peer|imed out|onnection reset)")
+TOLD = re.compile(r"told .*(process(es)? \d|onnection closed by peer|imed out|onnection reset)")
 
 
 def listeners(log: Path) -> list[int]:

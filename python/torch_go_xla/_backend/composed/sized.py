@@ -167,7 +167,7 @@ def _slices(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     return x, x.reshape(x.shape[0], math.prod(x.shape[1:]))
 
 
-_SIZED = {
+_SIZED: dict[str, Callable[..., Any]] = {
     "nonzero": nonzero,
     "masked_select": masked_select,
     "bincount": bincount,
