@@ -71,7 +71,10 @@ func (sp *steps) Step(dev int, mark, wait bool) (through bool, err error) {
 	if err != nil || !wait {
 		return through, err
 	}
-	return sp.Finish(dev)
+	if through, err = sp.Finish(dev); errors.Is(err, errBusy) {
+		return false, nil // the step has ended, so only the wait is repeated
+	}
+	return through, err
 }
 
 // Finish waits for a device, for a while, and is then its Failure. It reports whether it waited for all. Of several
