@@ -34,5 +34,5 @@ assert make(parts, sharding).tolist() == list(range(16))
 g = make(parts, sharding, (13,))
 assert g.tolist() == list(range(13)) and spec_of(g) == str(sharding)
 for shape in ((17,), (8,), (4, 4)):
-    raises(RuntimeError, "no shards of a tensor", make, parts, sharding, shape)
+    raises(RuntimeError, "are not the shards of a tensor", make, parts, sharding, shape)
 raises(RuntimeError, "7 shards for 8", make, parts[:7], sharding)
