@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator
 
@@ -13,6 +14,7 @@ import pytest
 import torch
 
 import torch_go_xla
+from torch_go_xla._core import core
 from torch_go_xla.tiers import set_tier
 
 Runner = Callable[..., processes.Outcome]
@@ -22,6 +24,15 @@ Runner = Callable[..., processes.Outcome]
 def python() -> Runner:
     """Run a program in a process of its own; see `processes.run`."""
     return processes.run
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left_untold() -> Iterator[None]:
+    """Drop the failures of values that a test did not read: the next wait would raise them, in another test."""
+    yield
+    if core.opened:
+        with contextlib.suppress(Exception):
+            core.finish_all(range(core.device_count()))
 
 
 @pytest.fixture(autouse=True)

@@ -45,7 +45,7 @@ ELSEWHERE = {
     "python/torch_go_xla/_backend/composed/ctc.py": "ops/test_loss",
     "python/torch_go_xla/_backend/composed/histogram.py": "ops/test_sort",
     "python/torch_go_xla/_backend/composed/segments.py": "conformance/test_conformance",
-    "python/torch_go_xla/_backend/composed/sized.py": "ops/test_index",
+    "python/torch_go_xla/_backend/core.py": "_backend/test_kernels",
     "python/torch_go_xla/_backend/storage_kernels.py": "_backend/test_storage",
     "python/torch_go_xla/_backend/mixed.py": "_backend/test_kernels",
     "python/torch_go_xla/_backend/op_sharding.py": "distributed/spmd/test_spmd_api",
