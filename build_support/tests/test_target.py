@@ -34,5 +34,5 @@ def test_another_machine(monkeypatch, tmp_path):
 
 def test_a_machine_that_cannot_be_built_for(monkeypatch):
     monkeypatch.setenv("TORCH_GO_XLA_TARGET", "vax")
-    with pytest.raises(toolchain.BuildError, match="vax is no machine that can be built for: x86_64, aarch64"):
+    with pytest.raises(toolchain.BuildError, match="vax is not a machine that can be built for: x86_64, aarch64"):
         target.target()
