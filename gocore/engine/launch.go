@@ -198,7 +198,7 @@ func (i *interpretation) Short() bool {
 }
 
 // Peak implements runtime.Interpretation.
-func (i *interpretation) Peak() int64 { return i.program.ops.peak }
+func (i *interpretation) Peak() (peak, kept int64) { return i.program.ops.peak, i.program.ops.end }
 
 // TakesOver implements runtime.Interpretation.
 func (i *interpretation) TakesOver() bool { return !i.program.ops.lone }

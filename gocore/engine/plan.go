@@ -248,7 +248,7 @@ func (pl *planner) interpretation(module []byte) *interpretable {
 		params[i] = pl.plan.Trace.Leaves[place].Buf.(*runtime.Buffer).Shape
 	}
 	work := workOf(module, p.Work)
-	return &interpretable{steps: torchcpu.Prepare(p, params, len(pl.plan.Scalars)), work: work, cost: work.predict(), peak: p.Peak}
+	return &interpretable{steps: torchcpu.Prepare(p, params, len(pl.plan.Scalars)), work: work, cost: work.predict(), peak: p.Peak, end: p.Kept}
 }
 
 func (pl *planner) options() lower.Options {

@@ -38,7 +38,8 @@ type interpretable struct {
 	cost   cost
 	lone   bool // it runs so in every mode; see lone.go
 	place  torchcpu.Place
-	peak   int64       // see interp.Work
+	peak   int64       // see interp.Work.Peak
+	end    int64       // see interp.Work.Kept
 	seen   int64       // how many launches of it have been planned; Engine.mu guards it
 	kept   bool        // its compiled program is there, or in the disk cache; Engine.mu guards it
 	failed atomic.Bool // a launch of it failed so; the launches set and read it

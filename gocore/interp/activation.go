@@ -100,7 +100,7 @@ func (e *element) do(op string, a, b value) value {
 		if !e.ok {
 			return 0
 		}
-		v := e.w.temp()
+		v := e.w.temp(e.s)
 		e.w.emit(opAdd, list(v, int64(a), int64(b), e.w.constant(ir.Number{Type: dtype.I64, I: 1}), 1))
 		return value(v)
 	}

@@ -64,7 +64,7 @@ func (w *writer) call(signature string, args ...any) bool {
 
 // callFor calls an op of torch for a value of a shape that the node computes with.
 func (w *writer) callFor(signature string, s *shape.Shape, args ...any) (value, bool) {
-	v := w.temp()
+	v := w.temp(s)
 	return value(v), w.callTo(signature, []int64{v}, []*shape.Shape{s}, args)
 }
 
@@ -92,20 +92,23 @@ func (w *writer) callTo(signature string, results []int64, shapes []*shape.Shape
 	words = append(append(words, int64(len(c.patches)/2)), c.patches...)
 	words = append(append(words, int64(len(c.operands))), c.operands...)
 	words = append(words, int64(len(results)))
-	roots := make([]int64, len(results))
+	roots, unread := make([]int64, len(results)), int64(0)
 	for i, r := range results {
-		if slices.Contains(w.temps, r) {
-			w.scratch += shapes[i].Bytes()
+		if r < 0 {
+			unread += shapes[i].Bytes()
 		}
 		roots[i] = w.rootOf(r)
 		words = append(append(words, r, roots[i]), typed(shapes[i])...)
 	}
 	if op.Out != "" && len(roots) > 0 && slices.Min(roots) >= 0 {
-		for _, r := range roots {
+		for i, r := range roots {
 			w.p.Placed[r] = true
+			w.memory.place(results[i])
 		}
 	}
+	w.memory.live += unread
 	w.emit(opCall, words)
+	w.memory.live -= unread
 	return true
 }
 

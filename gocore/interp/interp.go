@@ -91,6 +91,8 @@ type Work struct {
 	Functions int64
 	// Peak is how many bytes of the values that it makes are there at one time, temporary ones too.
 	Peak int64
+	// Kept are those of them that are there at its end, with the copies that the roots are.
+	Kept int64
 }
 
 // Refusal is why a plan has no program.
@@ -104,8 +106,7 @@ func (r *Refusal) Error() string { return r.Op + ": " + r.Reason }
 // Write makes the program of a plan. The error is a Refusal.
 func Write(p *lazy.Plan) (*Program, error) {
 	w := &writer{plan: p, g: &p.Trace.Graph, p: &Program{Placed: make([]bool, len(p.Roots))}, value: make([]int64, p.Trace.Graph.Len()), last: make([]int, p.Trace.Graph.Len()),
-		opOf: make(map[string]int64), scalar: make(map[ir.ID]int64), root: make(map[ir.ID]int),
-		owner: make([]ir.ID, p.Trace.Graph.Len()), lying: make([]int32, p.Trace.Graph.Len())}
+		opOf: make(map[string]int64), scalar: make(map[ir.ID]int64), root: make(map[ir.ID]int)}
 	if p.Trace.Partitions > 0 {
 		return nil, &Refusal{"SPMD", "a program for several devices is compiled"}
 	}
@@ -117,7 +118,7 @@ func Write(p *lazy.Plan) (*Program, error) {
 		w.root[r.ID] = i
 	}
 	for i, id := range p.Nodes {
-		w.node, w.index, w.temps, w.scratch, w.before = id, i, w.temps[:0], 0, w.p.Calls
+		w.node, w.index, w.temps, w.before = id, i, w.temps[:0], w.p.Calls
 		w.Node(w.g, id)
 		if reason := w.write(); reason != "" {
 			return nil, &Refusal{ops.Name(w.g.At(id).Op), reason}
@@ -130,32 +131,27 @@ func Write(p *lazy.Plan) (*Program, error) {
 		w.p.Results += w.g.Shape(r.ID).Bytes()
 		w.p.Roots = append(w.p.Roots, w.valueOf(r.ID))
 	}
-	w.p.Values = w.values
+	w.p.Values = int64(len(w.memory.values))
+	w.p.Peak, w.p.Kept = w.memory.give(w.p.Roots, w.p.Placed)
 	return w.p, nil
 }
 
 // writer is the state of one Write. Its Args are those of the node being written.
 type writer struct {
 	ir.Args
-	plan    *lazy.Plan
-	g       *ir.Graph
-	p       *Program
-	node    ir.ID
-	index   int // of the node in the plan
-	values  int64
-	value   []int64 // by slot: number of the value + 1
-	last    []int   // by slot: index of the last node that reads it + 1; 0: none, -1: it stays
-	scalar  map[ir.ID]int64
-	root    map[ir.ID]int
-	opOf    map[string]int64 // by op and schema
-	temps   []int64          // values that are freed behind the node
-	seen    int64            // the value that the node's latest view is of
-	before  int              // how many kernels the nodes before call
-	scratch int64            // bytes of temps
-	// Memory that the nodes before have filled: whose it is and how many values lie in it, by slot.
-	owner []ir.ID
-	lying []int32
-	live  int64
+	plan   *lazy.Plan
+	g      *ir.Graph
+	p      *Program
+	node   ir.ID
+	index  int // of the node in the plan
+	memory memory
+	value  []int64 // by slot: number of the value + 1
+	last   []int   // by slot: index of the last node that reads it + 1; 0: none, -1: it stays
+	scalar map[ir.ID]int64
+	root   map[ir.ID]int
+	opOf   map[string]int64 // by op and schema
+	temps  []int64          // values that are freed behind the node
+	before int              // how many kernels the nodes before call
 }
 
 // uses finds the last use of each value, and gives the parameters their numbers.
@@ -168,10 +164,10 @@ func (w *writer) uses() {
 	for _, r := range w.plan.Roots {
 		w.last[r.ID] = -1
 	}
-	w.values = int64(len(w.plan.Params))
 	param := make(map[int32]int64, len(w.plan.Params))
 	for i, place := range w.plan.Params {
 		param[place] = int64(i)
+		w.memory.argument(w.g.Shape(w.plan.Trace.Leaves[place].ID))
 	}
 	for _, id := range w.plan.Nodes {
 		if w.g.At(id).Op == ir.OpData {
@@ -256,46 +252,11 @@ func (w *writer) weigh() {
 	if slices.Contains(scalarFunctions, ops.Of(n.Op).Name) {
 		w.p.Functions += w.out(0).Numel()
 	}
+	if view || product > 0 {
+		return
+	}
 	for i := range int(n.Results) {
-		id, bytes := w.node+ir.ID(i), w.out(i).Bytes()
-		switch {
-		case w.last[id] == 0: // no one reads it
-		case view:
-			w.lies(id, w.viewed())
-		default:
-			w.lies(id, id)
-			w.live += bytes
-		}
-		if !view && product == 0 {
-			w.p.Bytes += bytes
-		}
-	}
-	w.p.Peak = max(w.p.Peak, w.live+w.scratch)
-}
-
-// viewed is whose memory the node's view is of: None for a parameter's or a number's.
-func (w *writer) viewed() ir.ID {
-	for _, in := range w.g.In(w.node) {
-		if in != ir.None && w.valueOf(in) == w.seen {
-			return w.owner[in]
-		}
-	}
-	return ir.None
-}
-
-// lies notes whose memory a value lies in: None for a parameter's.
-func (w *writer) lies(id, owner ir.ID) {
-	if w.owner[id] = owner; owner != ir.None {
-		w.lying[owner]++
-	}
-}
-
-// leaves notes that a value is freed.
-func (w *writer) leaves(id ir.ID) {
-	if owner := w.owner[id]; owner != ir.None {
-		if w.lying[owner]--; w.lying[owner] == 0 {
-			w.live -= w.g.Shape(owner).Bytes()
-		}
+		w.p.Bytes += w.out(i).Bytes()
 	}
 }
 
@@ -324,7 +285,7 @@ func (w *writer) result(i int) int64 {
 	if w.last[id] == 0 {
 		return -1
 	}
-	w.value[id] = w.made()
+	w.value[id] = w.memory.made(w.out(i)) + 1
 	return w.value[id] - 1
 }
 
@@ -338,15 +299,9 @@ func (w *writer) rootOf(v int64) int64 {
 	return -1
 }
 
-// made is a new value's number + 1.
-func (w *writer) made() int64 {
-	w.values++
-	return w.values
-}
-
-// temp is a value that lives until the node is done.
-func (w *writer) temp() int64 {
-	v := w.made() - 1
+// temp is a value of a shape that lives until the node is done.
+func (w *writer) temp(s *shape.Shape) int64 {
+	v := w.memory.made(s)
 	w.temps = append(w.temps, v)
 	return v
 }
@@ -361,8 +316,10 @@ func (w *writer) free() {
 		if in != ir.None && w.last[in] == w.index+1 && w.value[in] > 0 {
 			w.last[in] = -1
 			dead = append(dead, w.valueOf(in))
-			w.leaves(in)
 		}
+	}
+	for _, v := range dead {
+		w.memory.free(v)
 	}
 	if len(dead) > 0 {
 		w.emit(opFree, []int64{int64(len(dead))}, dead)
@@ -378,7 +335,6 @@ func (w *writer) emit(op opcode, parts ...[]int64) {
 	switch {
 	case op == opNumber || op == opFree:
 	case slices.Contains(views, op):
-		w.seen = parts[0][1]
 	default:
 		w.p.Calls++
 	}
@@ -386,6 +342,7 @@ func (w *writer) emit(op opcode, parts ...[]int64) {
 	for _, p := range parts {
 		w.p.Words = append(w.p.Words, p...)
 	}
+	w.memory.follow(op, w.p.Words[len(w.p.Words)-n:])
 }
 
 // constant is the number of a number of the program itself.
@@ -445,7 +402,7 @@ func (w *writer) operand(id ir.ID) int64 {
 func (w *writer) number(id ir.ID, d dtype.DType) int64 { return w.numberTensor(w.numberRef(id), d) }
 
 func (w *writer) numberTensor(ref int64, d dtype.DType) int64 {
-	v := w.temp()
+	v := w.temp(shape.Of(d, nil))
 	w.emit(opNumber, list(v, ref, code(d), 0))
 	return v
 }

@@ -54,8 +54,7 @@ func (w *writer) draw(what drawn, natural *shape.Shape, block, low, high int64) 
 		each = 2
 	}
 	key, draws := w.Len()-2, w.Len()-1
-	v = value(w.temp())
-	w.scratch += natural.Bytes()
+	v = value(w.temp(natural))
 	w.emit(opRandom, list(int64(v), int64(what), w.numberRef(w.ID(key)), w.numberRef(w.ID(draws)), block, low, high, truth(wide), int64(natural.Rank())), natural.Dims)
 	return v, block + (n+each-1)/each
 }
@@ -107,8 +106,7 @@ func (w *writer) fill(what drawn, a, b float64) bool {
 func (w *writer) chance(p float64) (value, *shape.Shape) {
 	s := shape.Of(dtype.Bool, w.out(0).Dims)
 	if p <= 0 || p >= 1 {
-		v := w.temp()
-		w.scratch += s.Bytes()
+		v := w.temp(s)
 		w.emit(opFull, list(v, w.constant(ir.Number{Type: dtype.I64, I: truth(p >= 1)})), typed(s))
 		return value(v), s
 	}
@@ -127,7 +125,7 @@ func randomIntegers(w *writer) bool {
 func permutation(w *writer) bool {
 	s := shape.Of(dtype.I64, w.out(0).Dims)
 	v, _ := w.draw(keys, s, 0, 0, 0)
-	sorted, order := w.temp(), w.temp()
+	sorted, order := w.temp(s), w.temp(s)
 	return w.callTo("sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
 		[]int64{sorted, order}, []*shape.Shape{s, s}, []any{v, true, int64(0), false}) && w.give(value(order), s)
 }
@@ -217,11 +215,11 @@ func (w *writer) normal(mean, std any, number float64) bool {
 	case !ok:
 		return false
 	case mean != nil:
-		sum := w.temp()
+		sum := w.temp(s)
 		w.emit(opAdd, list(sum, int64(v), int64(as(0)), w.constant(ir.Number{Type: dtype.I64, I: 1}), 1))
 		v = value(sum)
 	case number != 0:
-		sum := w.temp()
+		sum := w.temp(s)
 		w.emit(opAdd, list(sum, int64(v), w.numberTensor(w.constant(ir.Number{Type: dtype.F64, F: number}), s.DType), w.constant(ir.Number{Type: dtype.I64, I: 1}), 1))
 		v = value(sum)
 	}
@@ -238,8 +236,9 @@ func multinomial(w *writer) bool {
 	s := shape.Of(in.DType.Accumulate(), in.Dims)
 	clocks, _ := w.floats(exponential, s, 0, 0, 1)
 	race, ok := w.callFor("div.Tensor"+binary, s, w.as(w.ID(0), s.DType), clocks)
-	best := w.temp()
+	most := shape.Of(s.DType, out.Dims)
+	best := w.temp(most)
 	results := []int64{best, w.result(0)}
 	return ok && w.callTo("topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)",
-		results, []*shape.Shape{shape.Of(s.DType, out.Dims), out}, []any{race, w.Int(1), int64(-1), true, true})
+		results, []*shape.Shape{most, out}, []any{race, w.Int(1), int64(-1), true, true})
 }

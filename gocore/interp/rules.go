@@ -294,7 +294,7 @@ func (w *writer) add(a, b ir.ID, sign int64) bool {
 		return false
 	}
 	x, y := w.as(a, d), w.as(b, d)
-	scale := w.temp()
+	scale := w.temp(shape.Of(dtype.I64, []int64{1}))
 	n, _ := w.g.Number(w.ID(2))
 	if w.ID(2) == ir.None {
 		n.I = 1
@@ -332,7 +332,7 @@ func fused(op string) rule {
 		if d.IsInt() {
 			number = dtype.I64
 		}
-		scale, alpha := w.temp(), w.constantOr(3, 1)
+		scale, alpha := w.temp(shape.Of(number, []int64{1})), w.constantOr(3, 1)
 		w.emit(opNumber, list(scale, alpha, code(number), 1))
 		x, y, z := w.as(w.ID(0), d), w.as(w.ID(1), d), w.as(w.ID(2), d)
 		return w.call(op+eachSchema, values{x}, values{y}, values{z}, value(scale))
@@ -611,11 +611,15 @@ func bitcast(w *writer) bool {
 		return false
 	}
 	s, out := w.g.Shape(w.ID(0)), w.out(0)
-	flat, back := w.temp(), out.Numel()
+	line := shape.Of(s.DType, []int64{s.Numel()})
+	flat := w.temp(line)
 	w.emit(opReshape, list(flat, w.valueOf(w.ID(0)), 1, s.Numel()))
-	whole, ok := w.callFor("clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", shape.Of(s.DType, []int64{s.Numel()}), value(flat))
-	seen, fine := w.callFor("view.dtype(Tensor self, ScalarType dtype) -> Tensor", shape.Of(out.DType, []int64{back}), whole, out.DType)
-	w.emit(opReshape, list(w.result(0), int64(seen), int64(out.Rank())), out.Dims)
+	whole, ok := w.callFor("clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", line, value(flat))
+	other := shape.Of(out.DType, []int64{out.Numel()})
+	seen := w.temp(other)
+	w.memory.share(seen, int64(whole), dense(other.Dims))
+	fine := w.callTo("view.dtype(Tensor self, ScalarType dtype) -> Tensor", []int64{seen}, []*shape.Shape{other}, []any{whole, out.DType})
+	w.emit(opReshape, list(w.result(0), seen, int64(out.Rank())), out.Dims)
 	return ok && fine
 }
 
@@ -630,7 +634,7 @@ func histc(w *writer) bool {
 	}
 	bins := w.Int(1)
 	counts := shape.Of(dtype.F64, []int64{bins})
-	made := w.temp()
+	made := w.temp(counts)
 	const op = "histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor, Tensor)"
 	return w.callTo(op, []int64{made, -1}, []*shape.Shape{counts, shape.Of(dtype.F64, []int64{bins + 1})},
 		[]any{w.as(w.ID(0), dtype.F64), bins, []float64{lo.Float(), hi.Float()}}) && w.give(value(made), counts)

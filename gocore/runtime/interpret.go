@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"slices"
 	"time"
 	"unsafe"
 
@@ -11,8 +12,8 @@ import (
 
 // Interpretation computes what a launch's program computes, without it: op by op, on a device whose memory the host reads.
 type Interpretation interface {
-	// Peak is how many bytes it computes with besides the arguments.
-	Peak() int64
+	// Peak is how many bytes it computes with besides the arguments, and kept how many of them are there when it has run.
+	Peak() (peak, kept int64)
 	// Run reads the arguments' memory and writes none of it. into is memory for results, nil for what is Interpreted. here
 	// says that the thread is the one that launches it. An error says that it cannot be done so.
 	Run(args, into []unsafe.Pointer, here bool) (Interpreted, error)
@@ -42,7 +43,8 @@ var (
 // interpret runs a launch op by op. done is false if that cannot be done, and nothing has changed; the error is that of
 // an argument.
 func (d *Device) interpret(l *Launch) (done bool, err error) {
-	if !d.hasRoom(l.Interpret.Peak()) {
+	peak, kept := l.Interpret.Peak()
+	if !d.hasRoom(max(peak, kept+l.copied())) {
 		interpretFailed.Add(1)
 		return false, nil
 	}
@@ -63,6 +65,7 @@ func (d *Device) interpret(l *Launch) (done bool, err error) {
 	takes := l.takes()
 	prepared := !takes && d.prepare(l, into)
 	results, err := l.Interpret.Run(args, into, l.here)
+	d.usage.need(peak)
 	given := false
 	if err == nil {
 		defer results.Free()
@@ -110,7 +113,6 @@ func (d *Device) prepare(l *Launch, into []unsafe.Pointer) bool {
 	if memory == nil {
 		return false
 	}
-	made := int64(0)
 	for i, o := range l.Outs {
 		if !l.Interpret.Places(i) || o.Shape.Numel() == 0 {
 			continue
@@ -127,10 +129,18 @@ func (d *Device) prepare(l *Launch, into []unsafe.Pointer) bool {
 			clear(into)
 			return false
 		}
-		made += o.bytes
 	}
-	d.usage.need(made)
 	return true
+}
+
+// copied is how many bytes of the results are copied to buffers of their own, at most.
+func (l *Launch) copied() (bytes int64) {
+	for i, o := range l.Outs {
+		if !l.Interpret.Places(i) && !slices.Contains(l.Donors, int32(i)) {
+			bytes += o.bytes
+		}
+	}
+	return bytes
 }
 
 // dropResults frees the results' buffers that prepare or place has made.
@@ -211,20 +221,21 @@ const aligned = 64
 // place gives results their buffers: all but those that were computed into one, and those that were donated as
 // arguments. It is false if there is no memory.
 func (d *Device) place(l *Launch, results Interpreted, into []unsafe.Pointer, from map[int]int) bool {
-	made := int64(0)
+	peak, there := l.Interpret.Peak()
 	for i, o := range l.Outs {
 		if _, takes := from[i]; takes || into[i] != nil {
 			continue
 		}
 		at := results.Data(i)
-		if o.bytes >= leastAdopted && 2*o.bytes >= l.Interpret.Peak() && !l.overlaps(into, at, o.bytes) && d.adopt(o, results, i) {
+		if o.bytes >= leastAdopted && 2*o.bytes >= peak && !l.overlaps(into, at, o.bytes) && d.adopt(o, results, i) {
 			into[i] = at
 		} else if err := o.send(0, at, o.Shape.Dims); err != nil {
 			return false
+		} else {
+			there += o.bytes
 		}
-		made += o.bytes
 	}
-	d.usage.need(made)
+	d.usage.need(there)
 	return true
 }
 
