@@ -46,7 +46,7 @@ var Table = []Var{
 	{"XLA_PERSISTENT_CACHE_READ_ONLY", Bool, "0", "read the persistent cache, but do not write to it"},
 	{"TORCH_GO_XLA_PERSISTENT_CACHE_MB", Int, "8192", "largest size of the persistent cache in megabytes; the least recently used program is deleted first"},
 	{"XLA_SYNC_WAIT", Bool, "0", "every sync waits until the device is done"},
-	{"XLA_CHECK_INDICES", Bool, "0", "every sync waits, and raises torch's error for an index that was out of range, with the op and its Python line"},
+	{"TORCH_GO_XLA_CHECK", Text, "0", "values to check on the device: indices, nan, inf, some of them with commas, or 1 for all; every sync waits, and raises an error with the op and its Python line"},
 	{"XLA_IR_DEBUG", Bool, "0", "write the Python line of every op into the program; profiles and dumps of the compiler show it"},
 	{"XLA_HLO_DEBUG", Bool, "0", "the same as XLA_IR_DEBUG"},
 	{"XLA_USE_SPMD", Bool, "0", "call runtime.use_spmd() when the device opens"},

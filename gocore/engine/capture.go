@@ -41,7 +41,7 @@ type replay struct {
 	given     []bool           // no one gave a buffer away
 	writes    []write          // arguments that get a new value
 	outs      []write          // new storages, those of checks last
-	checks    []indexCheck     // of indices
+	checks    []valueCheck     // of results
 	origins   []runtime.Origin // of the program's results
 	numbers   []ir.Number
 	flags     []ir.Flags // of the numbers: RandomKey, RandomDraw or neither

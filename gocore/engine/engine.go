@@ -132,7 +132,8 @@ func (e *Engine) Open(s Settings) error {
 	}
 	e.syncWaits = config.On("XLA_SYNC_WAIT")
 	e.shardy = config.On("CONVERT_SHLO_TO_SHARDY")
-	e.checksIndices.Store(config.On("XLA_CHECK_INDICES"))
+	which, _ := checksOf(config.String("TORCH_GO_XLA_CHECK")) // Configure has refused what it cannot read
+	e.checking.Store(uint32(which))
 	e.use(client)
 	return nil
 }

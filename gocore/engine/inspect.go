@@ -57,12 +57,22 @@ func (ins *inspector) Configure(name, value string) error {
 	if name == "XLA_TIER" && !slices.Contains(tiers, value) {
 		return errs.New(errs.Value, "%s=%q: want %s", name, value, strings.Join(tiers, ", "))
 	}
+	which := ops.Checks(0)
+	if name == "TORCH_GO_XLA_CHECK" {
+		var err error
+		if which, err = checksOf(value); err != nil {
+			return err
+		}
+	}
 	if err := config.Set(name, value); err != nil {
 		return errs.Wrap(errs.Value, err, "")
 	}
+	if name != "TORCH_GO_XLA_CHECK" {
+		return nil
+	}
 	ins.mu.Lock()
 	defer ins.mu.Unlock()
-	if ins.checksIndices.Store(config.On("XLA_CHECK_INDICES")); !ins.checksIndices.Load() {
+	if ins.checking.Store(uint32(which)); which == 0 {
 		ins.dropChecks()
 	}
 	return nil

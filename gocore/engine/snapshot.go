@@ -44,7 +44,7 @@ func (sn *snapshots) Snapshot(handles []int64) (int64, error) {
 		d.Drain()
 	}
 	if err == nil {
-		if err = sn.indexErrors(); err != nil {
+		if err = sn.valueErrors(); err != nil {
 			sn.DropSnapshot(id)
 		}
 	}

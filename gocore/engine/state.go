@@ -36,8 +36,8 @@ type state struct {
 	TakeDead func(dst []uint64) int
 	dead     [256]uint64 // what TakeDead fills; guarded by mu
 
-	checksIndices atomic.Bool  // XLA_CHECK_INDICES; Open and Configure set it
-	checks        []indexCheck // recorded or launched, and not looked at; guarded by mu
+	checking atomic.Uint32 // ops.Checks of TORCH_GO_XLA_CHECK; Open and Configure set it
+	checks   []valueCheck  // recorded or launched, and not looked at; guarded by mu
 }
 
 var (
@@ -295,20 +295,16 @@ func (st *state) local(c *alias.Cell) bool {
 	return sh != nil && sh.Kind == sharding.Manual
 }
 
-// checkBounds records the checks of the op that st.ctx describes. The caller holds mu.
-func (st *state) checkBounds(t *alias.Trace, dev int32, op ir.Op) error {
-	for _, b := range st.ctx.Row.Bounds(&st.ctx) {
-		id := b.Check(&t.Graph)
-		if id == ir.None {
-			continue
-		}
-		h, err := st.store.New(t.Graph.Shape(id).Bytes(), dev)
+// checkValues records the checks of the op that st.ctx describes, whose first result is id. The caller holds mu.
+func (st *state) checkValues(t *alias.Trace, dev int32, op ir.Op, id ir.ID) error {
+	for _, k := range st.ctx.Check(ops.Checks(st.checking.Load()), id) {
+		h, err := st.store.New(t.Graph.Shape(k.Node).Bytes(), dev)
 		if err != nil {
 			return err
 		}
 		c, _ := st.store.Cell(h)
-		st.store.SetPending(h, c, id)
-		st.checks = append(st.checks, indexCheck{b, runtime.Origin{Op: uint16(op), Loc: t.Graph.Loc}, h})
+		st.store.SetPending(h, c, k.Node)
+		st.checks = append(st.checks, valueCheck{k.Err, runtime.Origin{Op: uint16(op), Loc: t.Graph.Loc}, h})
 	}
 	return nil
 }
@@ -326,7 +322,7 @@ func (st *state) withChecks(dev int32, slots []uint32) []uint32 {
 // launchedChecks takes the checks that have been launched from the list, with a reference to each result, and frees those
 // that could not be computed. The caller holds mu.
 func (st *state) launchedChecks() (all []launched) {
-	st.checks = slices.DeleteFunc(st.checks, func(k indexCheck) bool {
+	st.checks = slices.DeleteFunc(st.checks, func(k valueCheck) bool {
 		c, err := st.store.Cell(k.storage)
 		switch {
 		case err != nil:

@@ -33,7 +33,7 @@ func (sp *steps) sync(dev int) (started bool, err error) {
 	err = sp.planned(d)
 	started = d.Drain() // without the lock
 	if err == nil {
-		err = sp.indexErrors()
+		err = sp.valueErrors()
 	}
 	return started, err
 }
@@ -152,7 +152,7 @@ func (sp *steps) Wait(dev int, programs int64, timeout time.Duration) (done bool
 	done = d.Wait(programs, timeout)
 	span.Waited()
 	if done {
-		return true, sp.indexErrors()
+		return true, sp.valueErrors()
 	}
 	return false, sp.client.Job.Stuck()
 }

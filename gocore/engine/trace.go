@@ -153,8 +153,8 @@ func (rec *recorder) trace(w, out []int64) (wire.Status, error) {
 		t.Effects = append(t.Effects, id)
 	}
 	st, err := rec.results(t, row, dev, id, outs, out)
-	if rec.checksIndices.Load() && row.Bounds != nil && err == nil {
-		err = rec.checkBounds(t, dev, op)
+	if rec.checking.Load() != 0 && err == nil {
+		err = rec.checkValues(t, dev, op, id)
 	}
 	if op == opClone && err == nil && rec.spmd() {
 		rec.inherit(w, alias.Handle(out[1]))

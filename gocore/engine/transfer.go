@@ -159,7 +159,7 @@ func (tr *transfers) Fetch(h alias.Handle, dst unsafe.Pointer, size int64) error
 	if b != nil {
 		defer b.Release()
 	}
-	if err := tr.indexErrors(); err != nil {
+	if err := tr.valueErrors(); err != nil {
 		return err
 	}
 	return tr.download(b, dst, size)

@@ -22,9 +22,12 @@ var compilerRows = []Row{
 			return nil
 		},
 		Lower: func(l *Lowering) { l.Return(l.B.OptimizationBarrier(l.Ins(0)...)...) }},
-	// The first value of self outside of low ≤ value < high that is not but; see Bounds.Check.
+	// The first value of self outside of low ≤ value < high that is not but; see Ctx.Check.
 	{Name: "torch_go_xla::first_outside", Schema: "(Tensor self, int low, int high, int? but=None) -> Tensor", Internal: true,
 		Infer: func(c *Ctx) error { return c.Return(dtype.I64, 2) }, Lower: lowerFirstOutside},
+	// The first NaN or infinity of self, unless an operand has one too; see Ctx.Check.
+	{Name: "torch_go_xla::first_not_finite", Schema: "(Tensor self, Tensor[] operands, int which) -> Tensor", Internal: true,
+		Infer: func(c *Ctx) error { return c.Return(dtype.I64, 2) }, Lower: lowerFirstNotFinite},
 	// torch.tensordot as one product of the dimensions as they are: reshaping them to matrices would join
 	// dimensions that are sharded over different axes of a mesh.
 	{Name: "torch_go_xla::tensordot", Schema: "(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor", Internal: true,

@@ -14,7 +14,7 @@ import (
 //
 // Torch on the CPU refuses an index outside its dimension. Here the values of a tensor are not known
 // when an op is recorded: reads move such an index to the nearest element, writes leave it out.
-// XLA_CHECK_INDICES finds it (index_check.go).
+// TORCH_GO_XLA_CHECK finds it (value_check.go).
 var indexRows = join(advancedRows, embeddingRows, bagRows, alongRows, scatterRows, maskedRows)
 
 // advancedRows are indexing with lists of tensors. A mask among the indices makes the size of the result

@@ -2,7 +2,6 @@ package ops
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
@@ -22,19 +21,15 @@ type Bounds struct {
 }
 
 // Err is torch's error for a value at a place of the flattened operand.
-func (b *Bounds) Err(value, place int64) error {
+func (b Bounds) Err(value, place int64) error {
 	return errs.New(b.kind, "%s", fmt.Sprintf(b.text, value, place))
 }
 
 // opFirstOutside finds a value that is out of bounds; see compilerRows.
 var opFirstOutside, _ = Lookup("torch_go_xla::first_outside")
 
-// Check records the test of some bounds. Its value is i64[2]: the place of the first value out of bounds, −1 for none, and
-// that value. None: there is nothing to test.
-func (b *Bounds) Check(g *ir.Graph) ir.ID {
-	if b.Index == ir.None || g.Shape(b.Index).Numel() == 0 || g.Manual(b.Index) {
-		return ir.None
-	}
+// record records the test of some bounds.
+func (b *Bounds) record(g *ir.Graph) ir.ID {
 	words := []int64{wire.Tag(wire.KTensor, 0), wire.Tag(wire.KConst, 0), b.Low, wire.Tag(wire.KConst, 0), b.High}
 	if b.Except != nil {
 		words = append(words, wire.Tag(wire.KConst, 0), *b.Except)
@@ -43,22 +38,14 @@ func (b *Bounds) Check(g *ir.Graph) ir.ID {
 }
 
 func lowerFirstOutside(l *Lowering) {
-	b, n := l.B, l.Shape(0).Numel()
-	x := b.Reshape(l.As(0, dtype.I64), []int64{n})
+	b := l.B
+	x := b.Reshape(l.As(0, dtype.I64), []int64{l.Shape(0).Numel()})
 	is := func(v int64, by stablehlo.Direction) value { return b.Compare(x, b.SplatLike(x, stablehlo.Int(v)), by) }
 	bad := b.Or(is(l.Int(1), stablehlo.LT), is(l.Int(2), stablehlo.GE))
 	if l.Has(3) {
 		bad = b.And(bad, is(l.Int(3), stablehlo.NE))
 	}
-	all := []int64{0}
-	places := b.Iota(x.Shape(), 0)
-	first := b.ReduceMin(b.Select(bad, places, b.SplatLike(x, stablehlo.Int(n))), all)
-	there := b.Compare(places, b.Broadcast(first, []int64{n}), stablehlo.EQ)
-	found := b.ReduceMax(b.Select(there, x, b.SplatLike(x, stablehlo.Int(math.MinInt64))), all)
-	none := b.Compare(first, b.SplatLike(first, stablehlo.Int(n)), stablehlo.EQ)
-	first = b.Select(none, b.SplatLike(first, stablehlo.Int(-1)), first)
-	one := []int64{1}
-	l.Return(b.Concatenate(0, b.Reshape(first, one), b.Reshape(found, one)))
+	l.Return(firstOf(b, bad, x))
 }
 
 // Torch on the CPU compares operands of these rows with bounds, with the classes and messages of its errors: see

@@ -17,7 +17,9 @@ fault of the test or of the environment. A test that fails without a reason in
 """
 
 _COPY = "asserts torch's copy-on-write storages; here a clone shares its value until a write, without them"
-_INDEX = "an index of a tensor that is out of range raises only with `XLA_CHECK_INDICES=1`, when its value is read"
+_INDEX = (
+    "an index of a tensor that is out of range raises only with `TORCH_GO_XLA_CHECK=indices`, when its value is read"
+)
 _LIST = "the test lists the devices that it knows"
 _CPU_INDEX = "indexes by a tensor of the CPU, which the test does not do on CUDA"
 _HALF = "torch.complex32 is not supported"

@@ -18,10 +18,10 @@ import (
 // engineFiles are the files of gocore/engine from the lowest up: a file may use what is declared in those before it.
 var engineFiles = []string{
 	"gate.go", "location.go", "loans.go", "text.go", "progress.go", "tier_cost.go", "lone.go", "tier.go", "explain.go", "program.go", // on their own
-	"job.go", "index_checks.go", "state.go", "rng.go", // what all parts share
+	"job.go", "value_checks.go", "state.go", "rng.go", // what all parts share
 	"strides.go", "trace.go", "from_text.go", // recording
 	"plan.go", "collectives.go", "launch.go", "compiling.go", "flush.go", // planning, compiling, launching
-	"layout.go", "index_errors.go", "sync.go", "transfer.go", "snapshot.go", "spmd.go", // values and where they lie
+	"layout.go", "value_errors.go", "sync.go", "transfer.go", "snapshot.go", "spmd.go", // values and where they lie
 	"capture.go", "replay.go", "foreign.go", "function.go", // captured computations
 	"ahead.go", "ahead_compile.go", // programs for devices elsewhere
 	"inspect.go", "profile.go", "engine.go",

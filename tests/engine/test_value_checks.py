@@ -1,4 +1,4 @@
-"""XLA_CHECK_INDICES: an index out of range raises the error that torch raises on the CPU, with the op and its line."""
+"""TORCH_GO_XLA_CHECK: an index out of range raises the error that torch raises on the CPU, with the op and its line."""
 
 from __future__ import annotations
 
@@ -68,15 +68,15 @@ def run_python(text: str, **environment: str) -> None:
 
 def switch(value: str) -> str:
     core.open()
-    before = core.setting("XLA_CHECK_INDICES")
-    core.configure("XLA_CHECK_INDICES", value)
+    before = core.setting("TORCH_GO_XLA_CHECK")
+    core.configure("TORCH_GO_XLA_CHECK", value)
     return before
 
 
 @pytest.fixture(autouse=True)
 def checked() -> Iterator[None]:
     torch_go_xla.sync()
-    before = switch("1")
+    before = switch("indices")
     yield
     switch(before)
 
@@ -217,7 +217,7 @@ def test_compiled_functions() -> None:
     for _ in range(4):  # recorded, captured, replayed
         assert lookup(x, good).tolist() == [0, 4]
     for _ in range(3):
-        with pytest.raises(IndexError, match=r"index 3 is out of bounds.*\n.*test_index_checks"):
+        with pytest.raises(IndexError, match=r"index 3 is out of bounds.*\n.*test_value_checks"):
             lookup(x, bad).tolist()
         assert lookup(x, good).tolist() == [0, 4]
 
@@ -282,7 +282,7 @@ def test_with_spmd(shardy: str) -> None:
                     assert not fails
                     assert y.tolist()[-1] == 2 * place
         """,
-        XLA_CHECK_INDICES="1",
+        TORCH_GO_XLA_CHECK="indices",
         XLA_USE_SPMD="1",
         CPU_NUM_DEVICES="4",
         CONVERT_SHLO_TO_SHARDY=shardy,

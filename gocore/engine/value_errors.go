@@ -9,15 +9,15 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
 )
 
-// checker looks at the checks of indices that have run.
+// checker looks at the checks that have run.
 type checker struct {
 	*layouter
 }
 
-// indexErrors waits for the checks that have been launched, and is the error of the first one that has found something. It
+// valueErrors waits for the checks that have been launched, and is the error of the first one that has found something. It
 // is errBusy after a while: the caller looks for signals and repeats its call.
-func (ck *checker) indexErrors() (first error) {
-	if !ck.checksIndices.Load() {
+func (ck *checker) valueErrors() (first error) {
+	if ck.checking.Load() == 0 {
 		return nil
 	}
 	ck.mu.Lock()
@@ -29,7 +29,7 @@ func (ck *checker) indexErrors() (first error) {
 		if !done && err == nil { // keep what is left for the next call
 			ck.mu.Lock()
 			for _, k := range all[i:] {
-				ck.checks = append(ck.checks, k.indexCheck)
+				ck.checks = append(ck.checks, k.valueCheck)
 				k.result.Release()
 			}
 			ck.mu.Unlock()
@@ -43,7 +43,7 @@ func (ck *checker) indexErrors() (first error) {
 			err = ck.download(k.result, unsafe.Pointer(&found), int64(unsafe.Sizeof(found)))
 		}
 		if err == nil && found[0] >= 0 && first == nil {
-			first = errs.Recorded(k.bounds.Err(found[1], found[0]), ops.At(ir.Op(k.by.Op), ck.where.Where(k.by.Loc)))
+			first = errs.Recorded(k.err(found[1], found[0]), ops.At(ir.Op(k.by.Op), ck.where.Where(k.by.Loc)))
 		}
 		k.result.Release()
 		ck.Release([]uint64{uint64(k.storage)})
