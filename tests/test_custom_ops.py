@@ -185,6 +185,53 @@ def test_bad_definitions(name: str) -> None:
         op(torch.ones(2))
 
 
+def test_a_lowering_for_an_op_of_a_library(name: str) -> None:
+    """It runs on the CPU before; afterwards on the device, with the gradients and the fake that the library gave."""
+    torch.library.define(name, "(Tensor x) -> Tensor")
+    torch.library.impl(name, "cpu")(lambda x: x**3)
+    torch.library.register_fake(name, lambda x: torch.empty_like(x))
+    torch.library.register_autograd(
+        name,
+        lambda ctx, grad: 3 * grad * ctx.saved_tensors[0] ** 2,
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[0]),
+    )
+    op = getattr(torch.ops.custom_ops_test, name.partition("::")[2])
+    x = torch.tensor([1.0, -2.0], device="xla")
+    with pytest.warns(UserWarning, match=f"{name} has no lowering .*register_lowering"):
+        assert op(x).tolist() == [1, -8]
+    torch_go_xla.register_lowering(name, cubed)
+    met.clear_counters()
+    torch.testing.assert_close(trained("xla", op), trained("cpu", op))
+    compiled = torch.compile(lambda x: op(x) + 1, backend="openxla", fullgraph=True)
+    assert compiled(x).tolist() == [2, -7]
+    assert met.executed_fallback_ops() == []
+    with pytest.raises(RuntimeError, match="has a lowering"):
+        torch_go_xla.register_lowering(op.default, cubed)
+
+
+def test_a_lowering_tells_the_shapes(name: str) -> None:
+    torch.library.define(name, "(Tensor x) -> Tensor")
+    torch_go_xla.register_lowering(name, cubed)
+    op = getattr(torch.ops.custom_ops_test, name.partition("::")[2])
+    assert op(torch.ones(2, device="meta")).shape == (2,)
+    assert op(torch.full((2,), 2.0, device="xla")).tolist() == [8, 8]
+
+
+@pytest.mark.parametrize(
+    ("op", "error", "message"),
+    [
+        ("custom_ops_test::nothing", ValueError, "there is no op 'custom_ops_test::nothing'"),
+        ("nothing", ValueError, "there is no op 'nothing'"),
+        ("aten::add_.Tensor", ValueError, "writes to an argument"),
+        ("aten::add.Tensor", RuntimeError, "has a lowering"),
+        ("aten::einsum", ValueError, "torch composes aten::einsum of other ops"),
+    ],
+)
+def test_lowerings_that_cannot_be(op: str, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        torch_go_xla.register_lowering(op, "")
+
+
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """A library with a handler of custom calls; XLA's headers come with TensorFlow, which the build needs."""

@@ -40,7 +40,7 @@ from ._backend.errors import (  # noqa: E402
 from ._compile import compile  # noqa: E402
 from ._launch import launch  # noqa: E402
 from ._submodules import submodules  # noqa: E402
-from .custom_ops import custom_op, register_ffi_target  # noqa: E402
+from .custom_ops import custom_op, register_ffi_target, register_lowering  # noqa: E402
 
 if torch.distributed.is_available():
     from .distributed import xla_backend
@@ -67,6 +67,7 @@ __all__ = [
     "manual_seed",
     "real_devices",
     "register_ffi_target",
+    "register_lowering",
     "step",
     "sync",
 ]

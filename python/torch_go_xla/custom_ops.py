@@ -1,7 +1,8 @@
 """Ops whose computation is a program that you give: StableHLO, or a C function that XLA calls.
 
 `custom_op` makes an op of torch from a StableHLO text, however it was made: by hand, by JAX, by an exporter of another
-framework. `register_ffi_target` makes a C function callable from such a text.
+framework. `register_lowering` gives such a text to an op that there is. `register_ffi_target` makes a C function
+callable from it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from torch.utils import _pytree as pytree
 
 from ._backend.core import native
 
-__all__ = ["custom_op", "register_ffi_target"]
+__all__ = ["custom_op", "register_ffi_target", "register_lowering"]
 
 
 def custom_op(
@@ -82,6 +83,60 @@ def custom_op(
         torch.library.impl(name, "cpu")(cpu)
     if backward is not None:
         torch.library.register_autograd(name, backward, setup_context=setup_context)
+    return op
+
+
+def register_lowering(op: str | torch._ops.OpOverload, stablehlo: str | Callable[..., str]) -> None:
+    """Give an op that a library has defined, and that xla devices cannot compute, a StableHLO program.
+
+    Its gradients, its shapes on meta tensors and its kernels for other devices stay those of the library. If it has no
+    function for meta tensors, the program tells the shapes.
+
+    Args:
+        op: an overload, such as ``torch.ops.mylib.scale.default``, or its name, ``"mylib::scale"``.
+        stablehlo: as for `custom_op`.
+
+    Raises:
+        ValueError: there is no such op, it writes to an argument, or torch composes it of other ops, which are what
+            needs lowerings.
+        RuntimeError: the op has a lowering.
+
+    Example:
+        >>> import torch, torch_go_xla
+        >>> torch.library.define("docs::negated", "(Tensor x) -> Tensor")
+        >>> text = '''
+        ... func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+        ...   %0 = stablehlo.negate %x : tensor<2xf32>
+        ...   return %0 : tensor<2xf32>
+        ... }
+        ... '''
+        >>> torch_go_xla.register_lowering("docs::negated", text)
+        >>> torch.ops.docs.negated(torch.ones(2, device="xla")).tolist()
+        [-1.0, -1.0]
+    """
+    overload = _existing(op) if isinstance(op, str) else op
+    name = overload.name()
+    if overload._schema.is_mutable:
+        raise ValueError(f"register_lowering: {name} writes to an argument; its program cannot")
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    if has(name, "PrivateUse1"):
+        raise RuntimeError(f"register_lowering: {name} has a lowering for xla")
+    if has(name, "CompositeImplicitAutograd"):
+        raise ValueError(f"register_lowering: torch composes {name} of other ops, which are lowered one by one")
+    program = _Program(overload, stablehlo)
+    torch.library.impl(name, "privateuseone")(program.compute)
+    if not has(name, "Meta") and not has(name, "CompositeExplicitAutograd"):
+        torch.library.register_fake(name, program.describe)
+
+
+def _existing(name: str) -> torch._ops.OpOverload:
+    """Return the op of a name; ValueError if there is none."""
+    namespace, _, rest = name.partition("::")
+    bare, _, overload = rest.partition(".")
+    try:
+        op: torch._ops.OpOverload = getattr(getattr(getattr(torch.ops, namespace), bare), overload or "default")
+    except (AttributeError, RuntimeError):
+        raise ValueError(f"register_lowering: there is no op {name!r}") from None
     return op
 
 

@@ -97,7 +97,7 @@ def turned(x):
         (lambda x: (x * 2).view(-1)[:1000], 1),  # a result is all of a storage
         (lambda x: (x * 2, x * 3, x.cos().sum()), 3),
     ],
-    ids=["chain", "sum", "view", "random", "permutation", "dropout", "other type", "turned", "rows", "parts", "storage", "results"],
+    ids="chain sum view random permutation dropout type turned rows parts storage results".split(),
 )
 def test_the_peak_op_by_op(graph, megabytes):
     """It has the values on the way, each once."""

@@ -159,7 +159,10 @@ def _note(op: Any) -> None:
     native().count(name)
     if name not in _warned:
         _warned.add(name)
-        text = f"{name} has no lowering for xla: it runs on the CPU, and its operands and results are copied"
+        text = (
+            f"{name} has no lowering for xla: it runs on the CPU, and its operands and results are copied "
+            "(torch_go_xla.register_lowering gives it one)"
+        )
         warnings.warn(text, UserWarning, stacklevel=user_level())
 
 
