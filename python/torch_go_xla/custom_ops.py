@@ -115,7 +115,7 @@ def register_lowering(op: str | torch._ops.OpOverload, stablehlo: str | Callable
         [-1.0, -1.0]
     """
     overload = _existing(op) if isinstance(op, str) else op
-    name = overload.name()
+    name = overload.name()  # type: ignore[no-untyped-call]
     if overload._schema.is_mutable:
         raise ValueError(f"register_lowering: {name} writes to an argument; its program cannot")
     has = torch._C._dispatch_has_kernel_for_dispatch_key
@@ -124,7 +124,7 @@ def register_lowering(op: str | torch._ops.OpOverload, stablehlo: str | Callable
     if has(name, "CompositeImplicitAutograd"):
         raise ValueError(f"register_lowering: torch composes {name} of other ops, which are lowered one by one")
     program = _Program(overload, stablehlo)
-    torch.library.impl(name, "privateuseone")(program.compute)
+    torch.library.impl(name, "privateuseone")(program.compute)  # type: ignore[no-untyped-call]
     if not has(name, "Meta") and not has(name, "CompositeExplicitAutograd"):
         torch.library.register_fake(name, program.describe)
 
