@@ -43,7 +43,7 @@ func Function(p *lazy.Plan, params []Parameter, outs []ir.ID, o Options) (*stabl
 			}
 		}
 	}
-	l, err := w.nodes(o)
+	l, err := w.nodes(p.Nodes, outs, o)
 	if err != nil {
 		return nil, err
 	}

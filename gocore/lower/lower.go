@@ -81,6 +81,8 @@ type lowering struct {
 
 	locals   []*sharding.Sharding // by slot: what the value is local to, nil for one that is not
 	marks    map[*sharding.Sharding]*stablehlo.Marking
+	outer    *lowering                 // of the module around the function of a composite; nil: there is none
+	taken    []stablehlo.Value         // values of outer, for the function's parameters
 	fixed    bool                      // numbers are part of the module
 	inside   *sharding.Sharding        // the node being lowered computes with values local to these devices; nil if not
 	entered  map[entry]stablehlo.Value // values that are the same on every device, as local ones
@@ -113,7 +115,11 @@ func Lower(p *lazy.Plan, o Options) (*Program, error) {
 		ops.ForShardy(w.b, p.Trace.Partitions)
 	}
 	prog.Donors = w.declare()
-	l, err := w.nodes(o)
+	roots := make([]ir.ID, len(p.Roots))
+	for i, r := range p.Roots {
+		roots[i] = r.ID
+	}
+	l, err := w.nodes(p.Nodes, roots, o)
 	if err != nil {
 		return nil, err
 	}
@@ -174,12 +180,19 @@ func (w *lowering) shardable() bool {
 	return t.Partitions > 0
 }
 
-// nodes lowers all nodes of the plan.
-func (w *lowering) nodes(o Options) (*ops.Lowering, error) {
+// nodes lowers what roots need of nodes, which are in topological order.
+func (w *lowering) nodes(nodes, roots []ir.ID, o Options) (*ops.Lowering, error) {
 	l := &ops.Lowering{B: w.b, Graph: w.graph, Src: w, Precision: o.Precision, Functions: o.Functions,
 		TorchKernels: o.TorchKernels && w.plan.Trace.Partitions == 0} // the partitioner cannot divide them
-	for _, id := range w.plan.Nodes {
-		if err := w.node(l, id, o); err != nil {
+	nodes, composites := w.composites(nodes, roots)
+	for _, id := range nodes {
+		var err error
+		if c := composites[id]; c == nil {
+			err = w.node(l, id, o)
+		} else if w.vals[id].IsZero() { // its first output
+			err = w.compose(c, o)
+		}
+		if err != nil {
 			return nil, &Failure{id, err}
 		}
 	}
@@ -346,7 +359,7 @@ func (w *lowering) node(l *ops.Lowering, id ir.ID, o Options) (err error) {
 func (w *lowering) root(l *ops.Lowering, id ir.ID) stablehlo.Value {
 	n := w.graph.At(id)
 	if n.Op != ir.OpScalar {
-		return w.vals[id]
+		return w.Value(id)
 	}
 	if n.Flags&ir.Param != 0 {
 		return w.Argument(id, n.Shape.DType)
@@ -357,6 +370,9 @@ func (w *lowering) root(l *ops.Lowering, id ir.ID) stablehlo.Value {
 
 // Value implements ops.Source. A value that local ones are computed with is made one of them.
 func (w *lowering) Value(id ir.ID) stablehlo.Value {
+	if w.outer != nil && w.vals[id].IsZero() {
+		w.vals[id] = w.take(w.outer.Value(id))
+	}
 	v := w.vals[id]
 	if w.inside == nil || w.graph.Manual(id) {
 		return v
@@ -400,7 +416,11 @@ func (w *lowering) Argument(id ir.ID, d dtype.DType) stablehlo.Value {
 	}
 	v, ok := w.args[argKey{id, d}]
 	if !ok {
-		v = w.argument(id, d)
+		if w.outer != nil {
+			v = w.take(w.outer.Argument(id, d))
+		} else {
+			v = w.argument(id, d)
+		}
 		w.args[argKey{id, d}] = v
 	}
 	if w.inside != nil {

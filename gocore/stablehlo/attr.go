@@ -7,6 +7,9 @@ import (
 // Attr is a named MLIR attribute of a parameter, a result, an operation or the module.
 type Attr struct{ name, value string }
 
+// Value is the MLIR text of an attribute's value.
+func (a Attr) Value() string { return a.value }
+
 // RawAttr is an attribute whose value is MLIR text, such as `#sdy.sharding<@mesh, [{"x"}, {}]>`.
 func RawAttr(name, value string) Attr { return Attr{name, value} }
 
