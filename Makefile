@@ -43,7 +43,7 @@ DEPENDS := pyproject.toml setup.py pjrt/xlacpu/pyproject.toml
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all tiers check conformance models docs build install wheels try-wheels release lint clients plugins aot aarch64 race seams asan cgocheck golden fuzz crash metamorphic threads torture bench bench-quick op-speed bench-save soak clean distclean upstream-aliases upstream-spmd upstream-jobs upstream-examples dtensor-ops upstream-torch
+.PHONY: help demo test test-all tiers check conformance models docs build install wheels try-wheels release lint clients plugins aot aarch64 race seams asan cgocheck golden fuzz crash metamorphic threads torture scale bench bench-quick op-speed bench-save soak clean distclean upstream-aliases upstream-spmd upstream-jobs upstream-examples dtensor-ops upstream-torch
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -185,6 +185,9 @@ upstream-torch: $(VENV)/.installed-test build ## torch's own device-generic test
 
 dtensor-ops: $(VENV)/.installed-test build ## torch's ops on DTensors, by torch's own test utilities
 	$(PY) -W ignore tests/distributed/tensor/operators.py
+
+scale: $(VENV)/.tools ## what the store of a job of up to 4,000 simulated processes costs; writes docs/scale.md
+	$(GO) test -count=1 -timeout 20m -run TestASimulatedJob -v ./gocore/runtime -scale 8,64,256,1000,4000 -scale-page $(abspath docs/scale.md)
 
 bench: $(VENV)/.installed-examples build ## all benchmarks, beside the peers, which are installed into BENCH_PEERS
 	$(GO) test -run '^$$' -bench . -benchmem ./...

@@ -99,7 +99,10 @@ func prove(conn net.Conn, address string, secret []byte, m Member) error {
 	return conn.SetDeadline(time.Time{})
 }
 
-var errStranger = errors.New("it does not know the secret")
+var (
+	errStranger  = errors.New("it does not know the secret")
+	errDisplaced = errors.New("it was too slow for the number of those that connect")
+)
 
 // examine is the server's side; admit says why a member cannot join.
 func examine(conn net.Conn, address string, secret []byte, admit func(Member) error) (Member, error) {

@@ -149,3 +149,33 @@ func TestOversizedRequestsEndTheirConnection(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestManyMembersAtOnce: members displace each other while they prove who they are, and come again.
+func TestManyMembersAtOnce(t *testing.T) {
+	const secret, n = "the secret of a large job", 4 * maxStrangers
+	server, err := Serve("127.0.0.1:0", secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = server.Close() }()
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	met := make(chan error)
+	for i := range n {
+		go func() {
+			store, err := Dial(t.Context(), server.Address(), secret, Member{i, n})
+			if err == nil {
+				defer func() { _ = store.Close() }()
+				_, err = store.Exchange("join", all, nil, time.Minute)
+			}
+			met <- err
+		}()
+	}
+	for range n {
+		if err := <-met; err != nil {
+			t.Fatal(err)
+		}
+	}
+}

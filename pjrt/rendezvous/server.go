@@ -116,21 +116,28 @@ func (s *Server) meet(conn net.Conn) bool {
 	return true
 }
 
-// forget removes a connection from the strangers and, if it is known now, keeps it.
-func (s *Server) forget(conn net.Conn, known bool) {
+// know makes a stranger a connection that others do not displace; false if it has been displaced, or the server is
+// closed: it is closed then.
+func (s *Server) know(conn net.Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.Index(s.strangers, conn)
+	if i < 0 || s.closed {
+		return false
+	}
+	s.strangers = slices.Delete(s.strangers, i, i+1)
+	s.known[conn] = struct{}{}
+	return true
+}
+
+// forget drops a connection that has ended.
+func (s *Server) forget(conn net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i := slices.Index(s.strangers, conn); i >= 0 {
 		s.strangers = slices.Delete(s.strangers, i, i+1)
 	}
-	switch {
-	case !known:
-		delete(s.known, conn)
-	case s.closed:
-		conn.Close()
-	default:
-		s.known[conn] = struct{}{}
-	}
+	delete(s.known, conn)
 }
 
 // serve answers the requests of one connection until it ends.
@@ -141,10 +148,12 @@ func (s *Server) serve(conn net.Conn) {
 		ended: make(chan struct{}), pending: make(chan struct{}, maxPending)}
 	defer session.end()
 	_, err := examine(conn, s.Address(), s.secret, func(m Member) error {
-		s.forget(conn, true) // strangers can no longer displace it
+		if !s.know(conn) { // strangers can no longer displace it
+			return errDisplaced
+		}
 		return s.table.admit(session, m)
 	})
-	defer s.forget(conn, false)
+	defer s.forget(conn)
 	if err != nil {
 		return
 	}
