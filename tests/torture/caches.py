@@ -1,7 +1,7 @@
 """Damages files of the persistent cache: bits, ends, names, pipes, modes, removal. Values stay right.
 
-Each damage is met by a process of its own, without the rights of root. It must print the values of one that has no
-cache, and the next process must find a cache that is whole.
+Each damage is met by a process of its own, without the rights of root, whose tier is `compile` or `auto`. It must print
+the values of one that has no cache, and the next process must find a cache that is whole.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ def damage(r: random.Random, folder: Path) -> str:
     return kind
 
 
-def child(journal: Journal, cache: str, number: int, what: str) -> None:
+def child(journal: Journal, cache: str, number: int, what: str, tier: str) -> None:
     """Compute programs that the cache has; the journal says whether their values are right."""
-    os.environ["XLA_PERSISTENT_CACHE_PATH"] = cache
+    os.environ.update(XLA_PERSISTENT_CACHE_PATH=cache, XLA_TIER=tier)
     ctypes.CDLL(None).capset((ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)())  # the rights of root
     import torch
 
@@ -97,9 +97,8 @@ def fault(r: random.Random, cache: Path, number: int, children: Children) -> Cou
                 else:
                     path.write_bytes(kept[path][: r.choice([9, 200, 1 << 30])])
 
-    counts, _ = children.run(
-        trouble if together else lambda: None, cache=str(cache), number=number, what=", ".join(done)
-    )
+    options: dict[str, Any] = {"number": number, "what": ", ".join(done), "tier": r.choice(["compile", "auto"])}
+    counts, _ = children.run(trouble if together else lambda: None, cache=str(cache), **options)
     with contextlib.suppress(OSError):
         cache.chmod(0o700)
     if not counts.tries:
@@ -113,7 +112,11 @@ def run(seed: int, seconds: float, most: int) -> Counts:
     with tempfile.TemporaryDirectory(prefix="torture-") as folder:
         good, cache = Path(folder) / "good", Path(folder) / "cache"
         children = Children("tests.torture.caches", PATIENCE)
-        options: dict[str, Any] = {"number": 0, "what": "no damage"}
+        options: dict[str, Any] = {
+            "number": 0,
+            "what": "no damage",
+            "tier": "compile",
+        }  # the others may compile nothing
         try:
             children.run(cache=str(good), **options)
             assert len(list(good.glob("*.bin"))) > 5, "the cache is not written"
