@@ -408,6 +408,22 @@ def test_a_graph_is_compiled_when_that_pays():
     torch.testing.assert_close(y.cpu(), step(x.cpu()))
 
 
+def test_a_graph_that_runs_op_by_op_is_lowered_when_its_program_is_needed(ok):
+    """The program of few launches is never needed, unless somebody asks from when on it pays."""
+
+    def lowered(mode, times):
+        before = metrics.metric_data("LowerTime") or (0,)
+        with set_tier(mode):
+            for _ in range(times):
+                (floats(7, 11).to("xla").tanh().cumsum(0) * 3).cpu()
+        return (metrics.metric_data("LowerTime") or (0,))[0] - before[0]
+
+    assert lowered("auto", 3) == lowered("eager", 3) == 0
+    assert "a compilation is worth it from" in compilations.explain()
+    assert lowered("auto", 1) == 0  # it was by now
+    assert core.compilations()[-1]["work"]["statements"] > 0
+
+
 def test_a_graph_that_a_compilation_slows_down_stays_op_by_op():
     with set_tier("auto"), Counted() as ran:
         x = floats(1 << 16).to("xla")

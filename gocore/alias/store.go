@@ -17,6 +17,14 @@ type Leaf struct {
 	Buf Buffer
 }
 
+// Sharding is the buffer's; nil if there is none.
+func (l Leaf) Sharding() *sharding.Sharding {
+	if l.Buf == nil {
+		return nil
+	}
+	return l.Buf.Sharding()
+}
+
 // Trace is the graph that is being recorded for one device, with the buffers it reads and the cells it
 // changed.
 type Trace struct {

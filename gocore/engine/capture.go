@@ -252,12 +252,6 @@ func (rp *replays) connect(r *replay, t *alias.Trace, arguments, made []alias.Ha
 	for _, s := range r.streams {
 		s.draws = s.from.draws - s.first
 	}
-	if len(r.streams) > 0 {
-		return
-	}
-	for _, dt := range r.program.packs {
-		r.packs = append(r.packs, pack(r.numbers, dt))
-	}
 }
 
 var digestSeed = maphash.MakeSeed()

@@ -61,9 +61,9 @@ type history struct {
 // argument is behind a number that is an argument of the program, in the text of a graph.
 const argument = " (argument"
 
-// explain notes that the plan is lowered again, and how it differs from the earlier graph nearest to it.
-func (h *history) explain(p *lazy.Plan, d *runtime.Device, step int64, where func(int32) string, ops *interpretable) {
-	now := lowered{plan: p.Copy(), step: step, lines: p.Lines()}
+// explain notes a plan that is new, with a copy to keep, and how it differs from the earlier graph nearest to it.
+func (h *history) explain(p, kept *lazy.Plan, d *runtime.Device, step int64, where func(int32) string, ops *interpretable) {
+	now := lowered{plan: kept, step: step, lines: p.Lines()}
 	c := Compilation{Step: step, Program: p.Key.String(), Device: d.String(),
 		Nodes: len(p.Nodes), Params: len(p.Params), Results: len(p.Roots), ops: ops}
 	var near *lowered

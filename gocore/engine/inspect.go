@@ -292,7 +292,8 @@ func (ins *inspector) Compilations() []Compilation {
 	for i := range log {
 		log[i].Tier = tierOf(log[i].ops)
 		if log[i].ops != nil {
-			log[i].Work = &log[i].ops.work
+			work := log[i].ops.work
+			log[i].Work = &work
 		}
 	}
 	return log

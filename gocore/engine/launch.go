@@ -1,14 +1,12 @@
 package engine
 
 import (
-	"math"
 	"slices"
 	"time"
 	"unsafe"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
 	"github.com/torch-go-xla/torch-go-xla/gocore/config"
-	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/profile"
@@ -26,14 +24,10 @@ func (pl *planner) launch(d *runtime.Device, t *alias.Trace, p *program) *runtim
 		l.Args[i] = t.Leaves[place].Buf.(*runtime.Buffer)
 		t.Leaves[place].Buf = nil
 	}
-	if opByOp := p.runsOpByOp(); opByOp || len(p.packs) > 0 {
-		numbers := pl.numbers(&t.Graph)
-		for _, dt := range p.packs {
-			l.Packs = append(l.Packs, pack(numbers, dt))
-		}
-		if opByOp {
-			l.Interpret = &interpretation{p, slices.Clone(numbers)}
-		}
+	if numbers := pl.numbers(&t.Graph); p.runsOpByOp() {
+		l.Interpret = &interpretation{p, slices.Clone(numbers)}
+	} else {
+		l.Packs = p.packs(numbers)
 	}
 	l.NewOuts(d, p.results, p.shardings)
 	for i, r := range pl.plan.Roots {
@@ -81,28 +75,6 @@ func (pl *planner) numbers(g *ir.Graph) []ir.Number {
 	}
 	pl.scalars = out
 	return out
-}
-
-// pack is the vector of numbers in one type.
-func pack(numbers []ir.Number, d dtype.DType) runtime.Pack {
-	n := len(numbers)
-	p := runtime.Pack{Type: d, N: n}
-	if d == dtype.F32 {
-		p.Data = make([]uint64, (n+1)/2)
-	} else {
-		p.Data = make([]uint64, n)
-	}
-	for i, num := range numbers {
-		switch d {
-		case dtype.F32:
-			p.Data[i/2] |= uint64(math.Float32bits(float32(num.Float()))) << (32 * (i % 2))
-		case dtype.F64:
-			p.Data[i] = math.Float64bits(num.Float())
-		default:
-			p.Data[i] = uint64(num.Int())
-		}
-	}
-	return p
 }
 
 // bind gives every pending storage its buffer: a result of the launch, or the buffer of a leaf that it
@@ -164,7 +136,7 @@ func (p *program) runsOpByOp() bool {
 	switch {
 	case t == eagerTier:
 		return true
-	case t == autoTier && p.ops.cost.pays(p.ops.seen):
+	case t == autoTier && p.ops.pays():
 		p.ops.kept = true
 		return false
 	case t == compileTier, p.ops.kept, t == backgroundTier && p.compiled.Load():
@@ -198,7 +170,12 @@ func (i *interpretation) Short() bool {
 }
 
 // Peak implements runtime.Interpretation.
-func (i *interpretation) Peak() (peak, kept int64) { return i.program.ops.peak, i.program.ops.end }
+func (i *interpretation) Peak() (peak, kept int64) {
+	return i.program.ops.does.Peak, i.program.ops.does.Kept
+}
+
+// Packs implements runtime.Interpretation.
+func (i *interpretation) Packs() []runtime.Pack { return i.program.packs(i.numbers) }
 
 // TakesOver implements runtime.Interpretation.
 func (i *interpretation) TakesOver() bool { return !i.program.ops.lone }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"weak"
 
 	"github.com/google/uuid"
 
@@ -186,33 +187,58 @@ func (pl *planner) program(d *runtime.Device) (*program, error) {
 		pl.consider(p)
 		return p, nil
 	}
-	start, span := time.Now(), profile.Begin()
 	if !key.donate {
 		for i := range pl.plan.Roots {
 			pl.plan.Roots[i].Donor = -1
 		}
 	}
-	lp, err := lower.Lower(&pl.plan, opts)
-	if err != nil {
-		return nil, err
+	p := newProgram(key, d, &lower.Program{Donors: pl.plan.Donors(), Results: pl.plan.Shapes()}, pl.cache)
+	p.disk, p.title = pl.disk, title(&pl.plan, pl.where.Where)
+	kept := pl.plan.Copy()
+	if pl.consider(p); p.startsOpByOp() {
+		p.lower = func() (*lower.Program, error) { return lowering(kept, opts) }
+	} else {
+		p.lower = func() (*lower.Program, error) { return lowering(&pl.plan, opts) }
+		text, err := p.lowered()
+		if err != nil {
+			p.release()
+			return nil, err
+		}
+		p.joint = p.joint || text.Replicas && d.Replicas() != nil
 	}
-	lowerTime.Since(start)
-	span.End(profile.Lower, int64(len(pl.plan.Nodes)))
 	graphSize.Add(float64(len(pl.plan.Nodes)))
 	aliases := 0
-	for i, to := range lp.Donors {
+	for i, to := range p.donors {
 		if to >= 0 || pl.plan.Given[i] {
 			aliases++
 		}
 	}
 	aliased.Add(float64(aliases))
-	p := newProgram(key, d, lp, pl.cache)
-	p.disk, p.title = pl.disk, title(&pl.plan, pl.where.Where)
-	pl.consider(p)
-	pl.history.explain(&pl.plan, d, syncs.Value(), pl.where.Where, p.ops)
+	pl.history.explain(&pl.plan, kept, d, syncs.Value(), pl.where.Where, p.ops)
 	p.retain()
 	pl.cache.Put(key, p)
 	return p, nil
+}
+
+// textOf gives a program as it is compiled, nil if it is gone.
+func textOf(of weak.Pointer[program]) func() (*lower.Program, error) {
+	return func() (*lower.Program, error) {
+		if p := of.Value(); p != nil {
+			return p.lowered()
+		}
+		return nil, nil
+	}
+}
+
+// lowering is the program of a plan.
+func lowering(p *lazy.Plan, opts lower.Options) (*lower.Program, error) {
+	start, span := time.Now(), profile.Begin()
+	lp, err := lower.Lower(p, opts)
+	if err == nil {
+		lowerTime.Since(start)
+		span.End(profile.Lower, int64(len(p.Nodes)))
+	}
+	return lp, err
 }
 
 // consider finds out how the program's graph, which is planned, runs op by op, the first time that it may.
@@ -222,15 +248,15 @@ func (pl *planner) consider(p *program) {
 	}
 	alone, place := lone(&pl.plan)
 	if p.compileOnly = !alone; alone || mode() != compileTier {
-		p.considered, p.ops = true, pl.interpretation(p.module)
+		p.considered, p.ops = true, pl.interpretation()
 	}
 	if p.ops != nil {
-		p.ops.lone, p.ops.place = alone, place
+		p.ops.lone, p.ops.place, p.ops.text = alone, place, textOf(weak.Make(p))
 	}
 }
 
-// interpretation is how the plan, whose module is given, runs op by op; nil if it cannot.
-func (pl *planner) interpretation(module []byte) *interpretable {
+// interpretation is how the plan runs op by op; nil if it cannot.
+func (pl *planner) interpretation() *interpretable {
 	if !pl.torchKernels || len(pl.plan.Trace.Effects) > 0 {
 		return nil
 	}
@@ -247,8 +273,8 @@ func (pl *planner) interpretation(module []byte) *interpretable {
 	for i, place := range pl.plan.Params {
 		params[i] = pl.plan.Trace.Leaves[place].Buf.(*runtime.Buffer).Shape
 	}
-	work := workOf(module, p.Work)
-	return &interpretable{steps: torchcpu.Prepare(p, params, len(pl.plan.Scalars)), work: work, cost: work.predict(), peak: p.Peak, end: p.Kept}
+	work := workOf(nil, p.Work)
+	return &interpretable{steps: torchcpu.Prepare(p, params, len(pl.plan.Scalars)), does: p.Work, work: work, cost: work.predict()}
 }
 
 func (pl *planner) options() lower.Options {

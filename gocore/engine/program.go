@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"slices"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/hlo"
+	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/lazy"
 	"github.com/torch-go-xla/torch-go-xla/gocore/lower"
 	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
@@ -39,12 +41,11 @@ type programKey struct {
 type program struct {
 	key     programKey
 	dev     *runtime.Device
-	module  []byte
-	packs   []dtype.DType
 	results []*shape.Shape
-	donors  []int32
-	open    []bool // see lower.Program, as for shardy
-	shardy  bool
+	donors  []int32 // see lower.Program
+	text    *lower.Program
+	lower   func() (*lower.Program, error) // makes text; see lowered, as for refused
+	refused error
 	// joint says that the processes of a job run the program together: as replicas, see lower.Program, or as
 	// partitions.
 	joint    bool
@@ -59,6 +60,7 @@ type program struct {
 	compileOnly bool           // where XLA_TIER is compile, it is compiled
 
 	refs     atomic.Int32
+	lowering sync.Once
 	once     sync.Once
 	compiled atomic.Bool
 	exe      *runtime.Executable
@@ -81,11 +83,63 @@ var (
 )
 
 func newProgram(key programKey, dev *runtime.Device, lp *lower.Program, in *cache.Cache[programKey, *program]) *program {
-	p := &program{key: key, dev: dev, module: lp.Module, packs: lp.Packs, results: lp.Results,
-		donors: lp.Donors, open: lp.Open, shardy: lp.Shardy, joint: lp.Replicas && dev.Replicas() != nil || dev.Spans(),
-		recorded: profile.Number(), cache: in}
+	p := &program{key: key, dev: dev, text: lp, results: lp.Results, donors: lp.Donors,
+		joint: lp.Replicas && dev.Replicas() != nil || dev.Spans(), recorded: profile.Number(), cache: in}
 	p.refs.Store(1)
 	return p
+}
+
+// lowered is the program as it is compiled. That of a graph which runs op by op is made when it is needed first.
+func (p *program) lowered() (*lower.Program, error) {
+	p.lowering.Do(func() {
+		if p.lower == nil {
+			return
+		}
+		text, err := p.lower()
+		if p.lower = nil; err != nil {
+			p.refused = err
+			return
+		}
+		p.text = text
+	})
+	return p.text, p.refused
+}
+
+// packs are the numbers of a launch as the compiled program takes them.
+func (p *program) packs(numbers []ir.Number) (packs []runtime.Pack) {
+	text, _ := p.lowered()
+	for _, dt := range text.Packs {
+		packs = append(packs, pack(numbers, dt))
+	}
+	return packs
+}
+
+// pack is the vector of numbers in one type.
+func pack(numbers []ir.Number, d dtype.DType) runtime.Pack {
+	n := len(numbers)
+	p := runtime.Pack{Type: d, N: n}
+	if d == dtype.F32 {
+		p.Data = make([]uint64, (n+1)/2)
+	} else {
+		p.Data = make([]uint64, n)
+	}
+	for i, num := range numbers {
+		switch d {
+		case dtype.F32:
+			p.Data[i/2] |= uint64(math.Float32bits(float32(num.Float()))) << (32 * (i % 2))
+		case dtype.F64:
+			p.Data[i] = math.Float64bits(num.Float())
+		default:
+			p.Data[i] = uint64(num.Int())
+		}
+	}
+	return p
+}
+
+// startsOpByOp reports that the program's graph runs op by op first, whatever its module is.
+func (p *program) startsOpByOp() bool {
+	t := mode()
+	return p.ops != nil && (p.ops.lone || t == eagerTier || t == autoTier && p.disk == nil)
 }
 
 // Executable compiles the program, once, and returns the result. It implements runtime.Program.
@@ -104,6 +158,11 @@ func (p *program) compile() {
 			p.err = errs.New(errs.Compile, "internal error while compiling: %v", r)
 		}
 	}()
+	text, err := p.lowered()
+	if err != nil {
+		p.err = err
+		return
+	}
 	var key string
 	if p.disk != nil {
 		key = p.diskKey()
@@ -115,10 +174,10 @@ func (p *program) compile() {
 	start, span := time.Now(), profile.Begin().Of(p.recorded)
 	uncached.Add(1)
 	announced(p.title, func() {
-		p.exe, p.err = p.dev.Compile(p.module, p.params(), runtime.Division{Open: p.open, Shardy: p.shardy, Replicas: p.joint})
+		p.exe, p.err = p.dev.Compile(text.Module, p.params(), runtime.Division{Open: text.Open, Shardy: text.Shardy, Replicas: p.joint})
 	})
 	compileTime.Since(start)
-	span.End(profile.Compile, int64(len(p.module)))
+	span.End(profile.Compile, int64(len(text.Module)))
 	if p.err != nil {
 		p.forget()
 		return
@@ -131,7 +190,8 @@ func (p *program) compile() {
 
 // diskKey names the compiled program in the disk cache.
 func (p *program) diskKey() string {
-	return cache.Key(p.module, fmt.Append(nil, p.dev.IDs(), p.open, p.assignment()))
+	text, _ := p.lowered()
+	return cache.Key(text.Module, fmt.Append(nil, p.dev.IDs(), text.Open, p.assignment()))
 }
 
 // forget takes the program out of the cache, so that the next sync tries again.
@@ -154,7 +214,7 @@ func (p *program) weigh() {
 	if p.cache == nil {
 		return
 	}
-	p.cache.Weigh(p.key, p.exe.CodeBytes()+keptOfAny+keptOfByte*int64(len(p.module)))
+	p.cache.Weigh(p.key, p.exe.CodeBytes()+keptOfAny+keptOfByte*int64(len(p.text.Module)))
 }
 
 // Bisect implements runtime.Program.
@@ -162,7 +222,11 @@ func (p *program) Bisect() runtime.Bisection {
 	if p.joint {
 		return nil // the other processes do not run it again
 	}
-	c, ok := stablehlo.Bisect(p.module)
+	text, err := p.lowered()
+	if err != nil {
+		return nil
+	}
+	c, ok := stablehlo.Bisect(text.Module)
 	if !ok {
 		return nil
 	}
@@ -200,7 +264,7 @@ func (p *program) resolveShardings(roots []lazy.Root) {
 		}
 	}
 	exe, err := p.Executable()
-	if err != nil || !slices.Contains(p.open, true) {
+	if err != nil || !slices.Contains(p.text.Open, true) {
 		return
 	}
 	got, err := exe.Results()
@@ -212,7 +276,7 @@ func (p *program) resolveShardings(roots []lazy.Root) {
 		p.forget()
 		return
 	}
-	for i, open := range p.open {
+	for i, open := range p.text.Open {
 		if open {
 			p.shardings[i] = got[i]
 		}
@@ -227,8 +291,8 @@ func (p *program) assignment() []int {
 	return nil
 }
 
-// params is the number of the module's parameters.
-func (p *program) params() int { return len(p.donors) + len(p.packs) }
+// params is the number of the module's parameters, once it is lowered.
+func (p *program) params() int { return len(p.donors) + len(p.text.Packs) }
 
 // load takes the program from the disk, nil if it is not there or not usable: then it is compiled.
 func (p *program) load(key string) *runtime.Executable {

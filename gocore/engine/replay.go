@@ -157,7 +157,7 @@ func (rp *replays) relaunch(r *replay, cells []alias.Handle) *runtime.Launch {
 	p := r.program
 	syncs.Add(1)
 	l := &runtime.Launch{Program: p, Donors: p.donors, Given: r.given, Step: syncs.Value(), Recorded: profile.Number(),
-		Args: make([]*runtime.Buffer, len(r.params)), Packs: r.packs}
+		Args: make([]*runtime.Buffer, len(r.params))}
 	for i, s := range r.params {
 		b := s.constant
 		if s.argument >= 0 {
@@ -182,12 +182,17 @@ func (rp *replays) relaunch(r *replay, cells []alias.Handle) *runtime.Launch {
 		for _, s := range r.streams {
 			s.from.draws += s.draws
 		}
-		for _, dt := range p.packs {
-			l.Packs = append(l.Packs, pack(numbers, dt))
-		}
 	}
-	if p.runsAlone() {
+	switch {
+	case p.runsAlone():
 		l.Interpret = &interpretation{p, slices.Clone(numbers)}
+	case len(r.streams) > 0:
+		l.Packs = p.packs(numbers)
+	default:
+		if r.packs == nil {
+			r.packs = p.packs(numbers)
+		}
+		l.Packs = r.packs
 	}
 	l.NewOuts(r.dev, p.results, p.shardings)
 	for i, o := range r.origins {

@@ -2,7 +2,7 @@
 // parameters are, which buffers it may take over, and the key under which its executable is cached.
 //
 // A Plan refers to nodes by their local number, the order in which the needed ones were recorded, so
-// that two recordings of the same program have equal plans. The package imports alias, sharding and ir.
+// that two recordings of the same program have equal plans. The package imports alias, sharding, shape and ir.
 package lazy
 
 import (
@@ -11,6 +11,7 @@ import (
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
+	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/sharding"
 )
 
@@ -154,7 +155,7 @@ func (p *Plan) wanted(g *ir.Graph, c *alias.Cell) *sharding.Sharding {
 }
 
 func (p *Plan) leafSharding(g *ir.Graph, id ir.ID) *sharding.Sharding {
-	return p.Trace.Leaves[g.Attr(id)[0]].Buf.Sharding()
+	return p.Trace.Leaves[g.Attr(id)[0]].Sharding()
 }
 
 // needed is local[] of a slot that is needed and has no number yet.
@@ -299,9 +300,34 @@ func (p *Plan) Lines() []uint64 {
 	return append(lines, h)
 }
 
-// Copy is a plan of the same nodes and results, without their buffers, to print after the trace is flushed.
+// Copy is a plan of the same nodes and results, without their buffers: to print it, or to lower it, if it has no
+// shardings, after the trace is flushed.
 func (p *Plan) Copy() *Plan {
-	return &Plan{Trace: &alias.Trace{Graph: p.Trace.Graph.Copy()}, Nodes: slices.Clone(p.Nodes), Roots: slices.Clone(p.Roots), local: slices.Clone(p.local)}
+	t := &alias.Trace{Graph: p.Trace.Graph.Copy(), Leaves: slices.Clone(p.Trace.Leaves)}
+	for i := range t.Leaves {
+		t.Leaves[i].Buf = nil
+	}
+	return &Plan{Trace: t, Nodes: slices.Clone(p.Nodes), Roots: slices.Clone(p.Roots), Params: slices.Clone(p.Params), Given: slices.Clone(p.Given),
+		Scalars: slices.Clone(p.Scalars), Key: p.Key, local: slices.Clone(p.local)}
+}
+
+// Donors says for each parameter which root may take its buffer over, -1 for none.
+func (p *Plan) Donors() []int32 {
+	donors := slices.Repeat([]int32{-1}, len(p.Params))
+	for i, r := range p.Roots {
+		if r.Donor >= 0 {
+			donors[r.Donor] = int32(i)
+		}
+	}
+	return donors
+}
+
+// Shapes are those of the roots.
+func (p *Plan) Shapes() (shapes []*shape.Shape) {
+	for _, r := range p.Roots {
+		shapes = append(shapes, p.Trace.Graph.Shape(r.ID))
+	}
+	return shapes
 }
 
 // Ref is the process-independent name of a value: the local number of its node and which result it is;

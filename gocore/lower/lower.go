@@ -124,10 +124,10 @@ func Lower(p *lazy.Plan, o Options) (*Program, error) {
 		return nil, err
 	}
 	prog.Replicas = !g.Local && slices.ContainsFunc(p.Nodes, func(id ir.ID) bool { return isCollective(g.At(id).Op) })
+	prog.Results = p.Shapes()
 	outs := make([]stablehlo.Value, len(p.Roots))
 	for i, r := range p.Roots {
 		outs[i] = w.root(l, r.ID)
-		prog.Results = append(prog.Results, g.Shape(r.ID))
 		if r.Sharding != nil {
 			outs[i] = w.leave(outs[i], i, r.Sharding)
 		}
@@ -201,15 +201,7 @@ func (w *lowering) nodes(nodes, roots []ir.ID, o Options) (*ops.Lowering, error)
 
 // declare makes the buffer parameters and says which result each one may give its buffer to.
 func (w *lowering) declare() []int32 {
-	donors := make([]int32, len(w.plan.Params))
-	for i := range donors {
-		donors[i] = -1
-	}
-	for i, r := range w.plan.Roots {
-		if r.Donor >= 0 {
-			donors[r.Donor] = int32(i)
-		}
-	}
+	donors := w.plan.Donors()
 	for i, place := range w.plan.Params {
 		leaf := w.plan.Trace.Leaves[place]
 		var attrs []stablehlo.Attr
@@ -218,7 +210,7 @@ func (w *lowering) declare() []int32 {
 		} else if w.plan.Given[i] {
 			attrs = append(attrs, stablehlo.Donate())
 		}
-		sh := leaf.Buf.Sharding()
+		sh := leaf.Sharding()
 		w.vals[leaf.ID] = w.parameter(w.graph.Shape(leaf.ID), sh, attrs)
 		if w.graph.Manual(leaf.ID) {
 			w.locals[leaf.ID] = sh

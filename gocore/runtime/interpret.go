@@ -17,6 +17,8 @@ type Interpretation interface {
 	// Run reads the arguments' memory and writes none of it. into is memory for results, nil for what is Interpreted. here
 	// says that the thread is the one that launches it. An error says that it cannot be done so.
 	Run(args, into []unsafe.Pointer, here bool) (Interpreted, error)
+	// Packs are the numbers that the program takes, for when it has to run.
+	Packs() []Pack
 	// Places reports that Run writes a result to its memory, and does not copy it there.
 	Places(result int) bool
 	// TakesOver reports that results are written into the memory of arguments that the program may take over.

@@ -370,6 +370,7 @@ func (d *Device) launch(l *Launch) (err error) {
 		if done, err := d.interpret(l); done {
 			return err
 		}
+		l.Packs = l.Interpret.Packs()
 	}
 	x, err := l.Program.Executable()
 	if err != nil {

@@ -36,7 +36,7 @@ var allowed = map[string][]string{
 	"gocore/stablehlo": {"gocore/dtype", "gocore/shape"},
 	"gocore/ops":       {"gocore/dtype", "gocore/shape", "gocore/sharding", "gocore/wire", "gocore/ir", "gocore/stablehlo"},
 	"gocore/alias":     {"gocore/dtype", "gocore/shape", "gocore/sharding", "gocore/wire", "gocore/ir", "gocore/strided"},
-	"gocore/lazy":      {"gocore/ir", "gocore/alias", "gocore/sharding"},
+	"gocore/lazy":      {"gocore/ir", "gocore/alias", "gocore/shape", "gocore/sharding"},
 	"gocore/lower":     {"gocore/dtype", "gocore/shape", "gocore/sharding", "gocore/ir", "gocore/stablehlo", "gocore/ops", "gocore/lazy"},
 	"gocore/runtime":   {"gocore/dtype", "gocore/shape", "gocore/sharding", "gocore/hlo", "pjrt", "pjrt/rendezvous"},
 	"gocore/torchcpu":  {"gocore/ops", "gocore/interp", "gocore/ir", "gocore/shape", "pjrt"},
