@@ -102,9 +102,20 @@ func (f *failures) take() error {
 }
 
 // same reports that err tells of a cause. A plugin repeats the text of a failed execution for each of its results and for
-// what is computed from them. XLA does so behind words of its own, and not always with the code.
+// what is computed from them. XLA puts words of its own before it, and does not always keep the code.
 func same(err, cause error) bool {
+	if errors.Is(err, cause) {
+		return true
+	}
 	var a, b *pjrt.Error
-	return errors.Is(err, cause) ||
-		errors.As(err, &a) && errors.As(cause, &b) && (strings.HasSuffix(a.Msg, b.Msg) || strings.HasSuffix(b.Msg, a.Msg))
+	if !errors.As(err, &a) || !errors.As(cause, &b) {
+		return false
+	}
+	return a.Msg == b.Msg && (a.Msg != "" || a.Code == b.Code) || repeats(a.Msg, b.Msg) || repeats(b.Msg, a.Msg)
+}
+
+// repeats reports that a text is other words, a colon, and then another text.
+func repeats(text, other string) bool {
+	before, found := strings.CutSuffix(text, other)
+	return found && other != "" && strings.HasSuffix(before, ": ")
 }
