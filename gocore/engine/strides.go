@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
@@ -10,30 +9,57 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/strided"
+	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
 
 // Results lie in memory as torch's do. A result with strides is a storage whose value is the dense array in the order
 // of the strides: a transpose of the computed value. To read it again is the inverse transpose, which cancels.
 
-// laid is how an operand lies in memory.
-type laid struct {
-	argument int
-	strided.View
+// view reads an encoded tensor. Its sizes and strides alias the record.
+func view(r *wire.Record) alias.View {
+	handle, offset, t, size, stride := r.Tensor()
+	return alias.View{Handle: alias.Handle(handle), Type: t, View: strided.View{Offset: offset, Size: size, Stride: stride}}
 }
 
-// layouts are how the operands of a call lie in memory, and scratch to find its results' strides.
+// layouts are how the operands of a call lie in memory, and scratch to find its results' strides. Most operands lie row
+// by row, and then so do most results: operands are read from the record where that is not so.
 type layouts struct {
-	operands []laid
-	other    bool // an operand does not lie row by row
-	views    []strided.View
-	strides  []int64
-	perm     []int64
+	other     bool           // an operand does not lie row by row
+	known     bool           // operands are those of the call
+	operands  []strided.View // see read
+	arguments []int          // to which each operand belongs
+	strides   []int64
+	perm      []int64
 }
 
-// note keeps how an operand lies in memory.
-func (l *layouts) note(argument int, v *alias.View) {
-	l.operands = append(l.operands, laid{argument, v.View})
-	l.other = l.other || !rowMajor(v.Size, v.Stride)
+// matter reports that results of a row may lie otherwise than row by row.
+func (l *layouts) matter(row *ops.Row) bool {
+	return row.Strides > ops.RowByRow && (l.other || row.Strides >= ops.ByColumns)
+}
+
+// read reads the operands of a call from its record, and the numbers that torch's iterator sees as tensors.
+func (l *layouts) read(words []int64, row *ops.Row) {
+	if l.known {
+		return
+	}
+	l.known, l.operands, l.arguments = true, l.operands[:0], l.arguments[:0]
+	r, _ := wire.Read(words) // which has been read without an error
+	for i := range int(r.Head(wire.HeadArgs)) {
+		for left := 1; left > 0; left-- {
+			switch r.Kind() {
+			case wire.KTensor:
+				l.operands, l.arguments = append(l.operands, view(&r).View), append(l.arguments, i)
+				continue
+			case wire.KInt, wire.KFloat, wire.KBool, wire.KComplex, wire.KHostZero:
+				if row.Iterates(i) {
+					l.operands, l.arguments = append(l.operands, strided.View{}), append(l.arguments, i)
+				}
+			}
+			if k, n, _, _ := r.Pass(); k == wire.KTensors || k == wire.KScalars {
+				left += n
+			}
+		}
+	}
 }
 
 // rowMajor reports the strides of a new tensor. It is stricter than strided.Contiguous: a dimension of one element
@@ -63,17 +89,15 @@ func (l *layouts) of(row *ops.Row, size []int64, a *ir.Args) ([]int64, error) {
 	dst := l.strides[:0]
 	switch row.Strides {
 	case ops.Iterated:
-		l.views = l.views[:0]
-		for _, o := range l.operands {
-			if len(o.Size) > len(size) {
+		for i := range l.operands {
+			if len(l.operands[i].Size) > len(size) {
 				return nil, nil
 			}
-			l.views = append(l.views, o.View)
 		}
-		dst = strided.Iterated(dst, size, l.views)
+		dst = strided.Iterated(dst, size, l.operands)
 	case ops.Preserved:
 		if v := l.find(row.StridesOf); v != nil && slices.Equal(v.Size, size) {
-			dst = strided.Preserved(dst, v.View)
+			dst = strided.Preserved(dst, *v)
 		}
 	case ops.Format, ops.FormatOfAny, ops.FormatOfAll:
 		if l.channelsLast(row, len(size)) {
@@ -89,11 +113,9 @@ func (l *layouts) of(row *ops.Row, size []int64, a *ir.Args) ([]int64, error) {
 }
 
 // find is the first operand that is or belongs to an argument; nil if there is none.
-func (l *layouts) find(argument int) *laid {
-	for i := range l.operands {
-		if l.operands[i].argument == argument {
-			return &l.operands[i]
-		}
+func (l *layouts) find(argument int) *strided.View {
+	if i := slices.Index(l.arguments, argument); i >= 0 {
+		return &l.operands[i]
 	}
 	return nil
 }
@@ -101,11 +123,11 @@ func (l *layouts) find(argument int) *laid {
 // channelsLast decides for a row whose results take over the memory format of operands.
 func (l *layouts) channelsLast(row *ops.Row, rank int) bool {
 	found := false
-	for _, o := range l.operands {
-		if o.argument < row.StridesOf || o.argument > row.StridesOf && (row.Strides != ops.FormatOfAny || o.argument > row.StridesOf+1) {
+	for i, v := range l.operands {
+		if at := l.arguments[i] - row.StridesOf; at < 0 || at > 0 && (row.Strides != ops.FormatOfAny || at > 1) {
 			continue
 		}
-		is := len(o.Size) == rank && strided.IsChannelsLast(o.View)
+		is := len(v.Size) == rank && strided.IsChannelsLast(v)
 		if !is && (row.Strides == ops.FormatOfAll || row.Strides == ops.Stacked) {
 			return false
 		}
@@ -157,7 +179,7 @@ func (l *layouts) copied(row *ops.Row, size []int64, a *ir.Args) ([]int64, error
 		return nil, nil
 	case preserveFormat:
 		if v := l.find(row.StridesOf); v != nil && l.other {
-			dst = strided.Preserved(dst, v.View)
+			dst = strided.Preserved(dst, *v)
 		}
 		l.strides = dst
 		return dst, nil
@@ -174,10 +196,13 @@ func (l *layouts) copied(row *ops.Row, size []int64, a *ir.Args) ([]int64, error
 // arranged is a value as the dense array that a tensor with these strides, dense too, stands for.
 func (l *layouts) arranged(t *alias.Trace, v ir.ID, stride []int64) ir.ID {
 	perm := l.perm[:0]
-	for d := range stride {
-		perm = append(perm, int64(d))
+	for d, n := range stride { // after those of strides that are not smaller
+		i := len(perm)
+		for perm = append(perm, 0); i > 0 && stride[perm[i-1]] < n; i-- {
+			perm[i] = perm[i-1]
+		}
+		perm[i] = int64(d)
 	}
-	slices.SortStableFunc(perm, func(a, b int64) int { return cmp.Compare(stride[b], stride[a]) })
 	l.perm = perm
 	return t.Transpose(v, perm)
 }

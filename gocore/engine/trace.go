@@ -11,7 +11,6 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
 	"github.com/torch-go-xla/torch-go-xla/gocore/profile"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
-	"github.com/torch-go-xla/torch-go-xla/gocore/strided"
 	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
 
@@ -80,7 +79,7 @@ func (rec *recorder) trace(w, out []int64) (wire.Status, error) {
 	row := &ops.Table[number]
 	sc := &rec.scratch
 	sc.words, sc.in, sc.reads, sc.generator = sc.words[:0], sc.in[:0], sc.reads[:0], -1
-	sc.layouts.operands, sc.layouts.other = sc.layouts.operands[:0], false
+	sc.layouts.other, sc.layouts.known = false, false
 	dev, err := rec.deviceOf(r, args)
 	if err != nil {
 		return wire.Failed, err
@@ -128,7 +127,7 @@ func (rec *recorder) trace(w, out []int64) (wire.Status, error) {
 		return wire.Failed, errs.New(errs.Runtime, "aten::%s: the shape rule gives %d results, the kernel expects %d", row.Name, len(outs), len(sc.dests))
 	}
 	for k := range sc.dests {
-		if st, err := rec.checkDest(row, &sc.dests[k], outs[k], k, out); st != wire.Done {
+		if st, err := rec.checkDest(w, row, &sc.dests[k], outs[k], k, out); st != wire.Done {
 			return st, err
 		}
 	}
@@ -152,7 +151,7 @@ func (rec *recorder) trace(w, out []int64) (wire.Status, error) {
 	if row.Exchanges && !t.Graph.Local {
 		t.Effects = append(t.Effects, id)
 	}
-	st, err := rec.results(t, row, dev, id, outs, out)
+	st, err := rec.results(w, t, row, dev, id, outs, out)
 	if rec.checking.Load() != 0 && err == nil {
 		err = rec.checkValues(t, dev, op, id)
 	}
@@ -208,17 +207,12 @@ func (rec *recorder) argument(r *wire.Record, t *alias.Trace, row *ops.Row, i in
 		if row.Checks(i) && !listed(row.ShapeOnly, i) {
 			sc.reads = append(sc.reads, v)
 		}
-		if row.Strides > ops.RowByRow {
-			sc.layouts.note(i, &v)
-		}
+		sc.layouts.other = sc.layouts.other || !rowMajor(v.Size, v.Stride)
 		sc.words, sc.in = append(sc.words, wire.Tag(wire.KTensor, 0)), append(sc.in, id)
 	case wire.KInt, wire.KFloat, wire.KBool, wire.KComplex, wire.KHostZero:
 		id, err := rec.number(r, t, listed(row.Static, i))
 		if err != nil {
 			return err
-		}
-		if row.Iterates(i) {
-			sc.layouts.note(i, &alias.View{})
 		}
 		sc.words, sc.in = append(sc.words, wire.Tag(k, 0)), append(sc.in, id)
 	case wire.KTensors, wire.KScalars:
@@ -257,12 +251,11 @@ func (rec *recorder) element(r *wire.Record, t *alias.Trace, row *ops.Row, i int
 		return ir.None, nil
 	case wire.KTensor:
 		v := view(r)
+		sc := &rec.scratch
 		if row.Checks(i) {
-			rec.scratch.reads = append(rec.scratch.reads, v)
+			sc.reads = append(sc.reads, v)
 		}
-		if row.Strides > ops.RowByRow {
-			rec.scratch.layouts.note(i, &v)
-		}
+		sc.layouts.other = sc.layouts.other || !rowMajor(v.Size, v.Stride)
 		return rec.store.Read(&v)
 	}
 	return rec.number(r, t, listed(row.Static, i))
@@ -283,12 +276,6 @@ func listed(list []int, arg int) bool {
 		}
 	}
 	return false
-}
-
-// view reads an encoded tensor. Its sizes and strides alias the record.
-func view(r *wire.Record) alias.View {
-	handle, offset, t, size, stride := r.Tensor()
-	return alias.View{Handle: alias.Handle(handle), Type: t, View: strided.View{Offset: offset, Size: size, Stride: stride}}
 }
 
 // number reads an encoded number and records it. Elements of a foreach call share the leaves of their first few
@@ -376,7 +363,7 @@ func (sc *scratch) typeByOut(row *ops.Row) {
 }
 
 // checkDest is torch's checks of an in-place or out= result, in its order: overlap, dimensions, type.
-func (rec *recorder) checkDest(row *ops.Row, d *dest, s *shape.Shape, k int, out []int64) (wire.Status, error) {
+func (rec *recorder) checkDest(w []int64, row *ops.Row, d *dest, s *shape.Shape, k int, out []int64) (wire.Status, error) {
 	if d.kind != wire.Write {
 		return wire.Done, nil
 	}
@@ -414,7 +401,7 @@ func (rec *recorder) checkDest(row *ops.Row, d *dest, s *shape.Shape, k int, out
 		if !d.out {
 			return wire.Failed, errs.New(errs.Runtime, "output with shape %s doesn't match the broadcast shape %s", shape.TorchDims(d.view.Size), shape.TorchDims(s.Dims))
 		}
-		stride, err := rec.strides(row, s)
+		stride, err := rec.strides(w, row, s)
 		if err != nil {
 			return wire.Failed, err
 		}
@@ -441,7 +428,7 @@ func canCast(from, to dtype.DType) bool {
 }
 
 // results stores the values of a recorded node and describes the new tensors.
-func (rec *recorder) results(t *alias.Trace, row *ops.Row, dev int32, id ir.ID, outs []*shape.Shape, out []int64) (wire.Status, error) {
+func (rec *recorder) results(w []int64, t *alias.Trace, row *ops.Row, dev int32, id ir.ID, outs []*shape.Shape, out []int64) (wire.Status, error) {
 	out[0] = int64(len(outs))
 	p := 1
 	for k, s := range outs {
@@ -464,12 +451,15 @@ func (rec *recorder) results(t *alias.Trace, row *ops.Row, dev int32, id ir.ID, 
 			p++
 			continue
 		}
-		stride, err := rec.strides(row, s)
-		if err != nil {
-			return wire.Failed, err
-		}
-		if len(stride) > 0 {
-			v = rec.scratch.layouts.arranged(t, v, stride)
+		var stride []int64
+		if rec.scratch.layouts.matter(row) {
+			var err error
+			if stride, err = rec.strides(w, row, s); err != nil {
+				return wire.Failed, err
+			}
+			if len(stride) > 0 {
+				v = rec.scratch.layouts.arranged(t, v, stride)
+			}
 		}
 		h, err := rec.store.New(s.Bytes(), dev)
 		if err != nil {
@@ -484,12 +474,13 @@ func (rec *recorder) results(t *alias.Trace, row *ops.Row, dev int32, id ir.ID, 
 	return wire.Done, nil
 }
 
-// strides are those of a new tensor; none if it lies row by row, as all do with SPMD: a sharding is about the dimensions
-// of the tensor.
-func (rec *recorder) strides(row *ops.Row, s *shape.Shape) ([]int64, error) {
-	if row.Strides <= ops.RowByRow || rec.spmd() {
+// strides are those of a new tensor of a call; none if it lies row by row, as all do with SPMD: a sharding is about the
+// dimensions of the tensor.
+func (rec *recorder) strides(w []int64, row *ops.Row, s *shape.Shape) ([]int64, error) {
+	if !rec.scratch.layouts.matter(row) || rec.spmd() {
 		return nil, nil
 	}
+	rec.scratch.layouts.read(w, row)
 	return rec.scratch.layouts.of(row, s.Dims, &rec.ctx.Args)
 }
 

@@ -21,6 +21,8 @@ const (
 	FormatOfAll
 	// Stacked: parts of a result of FormatOfAll, which are the members of a list along a new dimension, the next argument.
 	Stacked
+	// ByColumns and Copied may apply where all operands lie row by row, the others do not.
+
 	// ByColumns: matrices lie column by column, as LAPACK computes them, if the result has the operand's rank.
 	ByColumns
 	// Copied: as the memory format asks that is the next argument; Preserved without one.

@@ -12,46 +12,27 @@ func Iterated(dst, size []int64, operands []View) []int64 {
 	if n > maxRank {
 		return dst
 	}
-	if v := alike(size, operands); v != nil {
-		switch {
-		case all(operands, func(v View) bool { return Contiguous(v.Size, v.Stride) }):
-			return dst
-		case all(operands, View.channelsLastDense):
-			return ChannelsLast(dst, size)
-		case v.dense() && all(operands, func(w View) bool { return slices.Equal(w.Stride, v.Stride) }):
-			return append(dst, v.Stride...)
-		}
-	}
-	var strides [maxRank * 4]int64 // of each operand, broadcast
-	at := strides[:0]
-	for _, v := range operands {
-		for d := range n {
-			at = append(at, v.broadcast(d-(n-len(v.Size)), size[d]))
-		}
-	}
-	return packed(dst, size, false, func(inner, outer int) int { return iteratorOrder(size, at, inner, outer) })
-}
-
-// alike is the first operand if all have the result's size, else nil.
-func alike(size []int64, operands []View) *View {
+	// Operands of the result's size: all row by row, all channels last, or all with the same strides.
+	contiguous, last, same := true, len(size) == 4, len(operands) > 0
 	for i := range operands {
-		if !slices.Equal(operands[i].Size, size) {
-			return nil
+		v := &operands[i]
+		if !slices.Equal(v.Size, size) {
+			contiguous, last, same = false, false, false
+			break
 		}
+		contiguous = contiguous && Contiguous(v.Size, v.Stride)
+		last = last && v.channelsLastDense()
+		same = same && slices.Equal(v.Stride, operands[0].Stride)
 	}
-	if len(operands) == 0 {
-		return nil
+	switch {
+	case contiguous:
+		return dst
+	case last:
+		return ChannelsLast(dst, size)
+	case same && operands[0].dense():
+		return append(dst, operands[0].Stride...)
 	}
-	return &operands[0]
-}
-
-func all(operands []View, is func(View) bool) bool {
-	for _, v := range operands {
-		if !is(v) {
-			return false
-		}
-	}
-	return true
+	return packed(dst, size, false, operands)
 }
 
 // dense reports whether the elements fill a block of memory once each.
@@ -76,7 +57,7 @@ func (v View) dense() bool {
 }
 
 // broadcast is the stride along dimension d, which has size n in the result; 0 where the view lacks it.
-func (v View) broadcast(d int, n int64) int64 {
+func (v *View) broadcast(d int, n int64) int64 {
 	if d < 0 || v.Size[d] == 1 && n != 1 {
 		return 0
 	}
@@ -84,10 +65,12 @@ func (v View) broadcast(d int, n int64) int64 {
 }
 
 // iteratorOrder is TensorIterator's comparison of two dimensions: 1 if the inner one belongs outside, −1 if not, 0 if
-// no operand tells. strides are those of all operands, one after the other.
-func iteratorOrder(size, strides []int64, inner, outer int) int {
-	for n := len(size); len(strides) > 0; strides = strides[n:] {
-		a, b := strides[inner], strides[outer]
+// no operand tells.
+func iteratorOrder(size []int64, operands []View, inner, outer int) int {
+	for i := range operands {
+		v := &operands[i]
+		lacks := len(size) - len(v.Size)
+		a, b := v.broadcast(inner-lacks, size[inner]), v.broadcast(outer-lacks, size[outer])
 		switch {
 		case a == 0 || b == 0:
 		case a < b:
@@ -108,22 +91,22 @@ func Preserved(dst []int64, v View) []int64 {
 	case v.dense():
 		return append(dst, v.Stride...)
 	}
-	return packed(dst, v.Size, true, func(inner, outer int) int { return iteratorOrder(v.Size, v.Stride, inner, outer) })
+	return packed(dst, v.Size, true, []View{v})
 }
 
-// packed appends the strides of a dense tensor of a size whose dimensions are sorted as torch sorts them: by insertion,
-// as the comparison may not tell. It appends nothing if that leaves them in their order. With ones, an empty dimension
+// packed appends the strides of a dense tensor of a size whose dimensions are sorted by those of operands as torch sorts
+// them: by insertion, as the comparison may not tell. It appends nothing if that leaves them in their order. With ones, an empty dimension
 // counts as one of one element.
-func packed(dst, size []int64, ones bool, compare func(inner, outer int) int) []int64 {
-	var perm [maxRank]int // innermost first
-	n := len(size)
+func packed(dst, size []int64, ones bool, operands []View) []int64 {
+	var few [8]int
+	n, perm := len(size), few[:0] // innermost first
 	for i := range n {
-		perm[i] = n - 1 - i
+		perm = append(perm, n-1-i)
 	}
 	for i := 1; i < n; i++ {
 		outer := i
 		for inner := i - 1; inner >= 0; inner-- {
-			c := compare(perm[inner], perm[outer])
+			c := iteratorOrder(size, operands, perm[inner], perm[outer])
 			if c < 0 {
 				break
 			}
@@ -142,7 +125,7 @@ func packed(dst, size []int64, ones bool, compare func(inner, outer int) int) []
 	}
 	from, step := len(dst), int64(1)
 	dst = append(dst, size...)
-	for _, d := range perm[:n] {
+	for _, d := range perm {
 		dst[from+d] = step
 		if !ones || size[d] > 1 {
 			step *= size[d]
@@ -166,7 +149,7 @@ func ChannelsLast(dst, size []int64) []int64 {
 }
 
 // channelsLastDense is torch's is_contiguous(memory_format=torch.channels_last).
-func (v View) channelsLastDense() bool {
+func (v *View) channelsLastDense() bool {
 	if len(v.Size) != 4 {
 		return false
 	}
