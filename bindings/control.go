@@ -154,14 +154,17 @@ func Placeholder(handle, scalarType, dims, nDims int64) error {
 	return failed(engine.Default.Placeholder(handle, int(scalarType), words(dims, nDims)))
 }
 
-// Function keeps what is recorded of some storages, as a function of others, for ops of control flow, and returns
-// its name.
-func Function(arguments, nArguments, results, nResults int64) (string, error) {
-	return result(engine.Default.Function(words(arguments, nArguments), words(results, nResults)))
+// Function keeps what is recorded of some storages, as a function of others, for ops of control flow, until
+// DropFunction. It returns name, arguments and results, each array as type (c10::ScalarType), dtype and shape.
+func Function(arguments, nArguments, results, nResults int64) (object string, err error) {
+	return encoded(engine.Default.Function(words(arguments, nArguments), words(results, nResults)))
 }
 
-// Define keeps what @main of a StableHLO module computes, as a function for the op call. It returns name, arguments and
-// results, each array as type (c10::ScalarType), dtype and shape.
+// DropFunction says that a caller of Function or Define needs the function no more.
+func DropFunction(name string) { engine.Default.DropFunction(name) }
+
+// Define keeps what @main of a StableHLO module computes, as a function for the op call, until DropFunction. It returns
+// the same as Function.
 func Define(module string) (object string, err error) {
 	return encoded(engine.Default.Define(module))
 }

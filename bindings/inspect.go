@@ -67,10 +67,10 @@ func Dump(handles, nHandles int64, form string) (string, error) {
 	return result(engine.Default.Dump(words(handles, nHandles), form))
 }
 
-// Recorded returns how many nodes are recorded for a device since the latest sync.
+// NextSlot returns the slot of the graph that the next node of a device will take.
 //
 //control:open
-func Recorded(device int64) (int64, error) { return result(engine.Default.Recorded(int(device))) }
+func NextSlot(device int64) (int64, error) { return result(engine.Default.NextSlot(int(device))) }
 
 // Record records a graph from the text that Dump gives as "ir", and returns the handles of its results. Some storages
 // are the buffers that it reads.

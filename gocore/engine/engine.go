@@ -64,7 +64,7 @@ func New() *Engine {
 	e.snapshots = &snapshots{transfers: e.transfers}
 	e.partitioner = &partitioner{e.transfers, e.generators}
 	e.replays = &replays{planner: e.planner, generators: e.generators}
-	e.functions = &functions{planner: e.planner, defined: make(map[string]*Defined), texts: make(map[string]string)}
+	e.functions = &functions{planner: e.planner, held: make(map[string]int), defined: make(map[string]*Signature), texts: make(map[string]string)}
 	e.inspector = &inspector{e.planner}
 	e.lowerings = &lowerings{e.planner, e.generators, e.replays}
 	return e

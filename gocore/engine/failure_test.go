@@ -77,7 +77,7 @@ func TestAnOpThatCannotBeLoweredFailsWhatDependsOnIt(t *testing.T) {
 	row.Lower = func(*ops.Lowering) { panic("no cosine today") }
 	defer func() { row.Lower = lower }()
 	for name, sync := range map[string]func(*Engine, []tensor) error{
-		"sync":         func(e *Engine, _ []tensor) error { return e.Sync(0) },
+		"sync":         func(e *Engine, _ []tensor) error { return syncAll(e) },
 		"partial sync": func(e *Engine, all []tensor) error { return e.SyncSome(handles(all)) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +120,7 @@ func handles(tensors []tensor) (out []int64) {
 func TestAnOpThatCannotBeCompiledFailsWhatDependsOnIt(t *testing.T) {
 	e := open(t)
 	good, bad := failing(t, e, func(...tensor) {
-		if err := e.Sync(0); err != nil {
+		if err := syncAll(e); err != nil {
 			t.Error(err)
 		}
 	})
@@ -131,7 +131,7 @@ func TestAnOpThatCannotBeCompiledFailsWhatDependsOnIt(t *testing.T) {
 func TestWhatNeedsAFailedArgumentFails(t *testing.T) {
 	e := open(t)
 	good, bad := failing(t, e, func(...tensor) {})
-	if err := e.Sync(0); err != nil {
+	if err := syncAll(e); err != nil {
 		t.Fatal(err)
 	}
 	out := make([]int64, 64)
@@ -145,7 +145,7 @@ func TestWhatNeedsAFailedArgumentFails(t *testing.T) {
 			after = append(after, tensor{alias.Handle(out[1]), x.dims})
 		}
 	}
-	if err := e.Sync(0); err != nil {
+	if err := syncAll(e); err != nil {
 		t.Fatal(err)
 	}
 	wants(t, e, "what needs no failed value", after[0], [2]float32{3, 4})
@@ -165,7 +165,7 @@ func TestAFaultThatPassesLosesNothing(t *testing.T) {
 		b := recorded(t, e, x, "mul.Tensor", x.whole(), x.whole())
 		before := metrics.C("UnreportedPluginError").Value()
 		control.Arm(fault + ":1:DATA_LOSS:once")
-		if err := e.Sync(0); err != nil {
+		if err := syncAll(e); err != nil {
 			t.Fatal(err)
 		}
 		wants(t, e, fault, a, [2]float32{2, 3})

@@ -18,16 +18,17 @@ import (
 // functions are the functions that ops of control flow may call.
 type functions struct {
 	*planner
-	names []string // of ctx.Functions, the latest last; guarded by mu, changes when one is kept
-	most  int      // how many may be kept, if more than idleFunctions; guarded by mu, changes when old ones are dropped
+	names []string       // of ctx.Functions, the latest last; guarded by mu, changes when one is kept
+	most  int            // how many may be kept, if more than idleFunctions; guarded by mu, changes when old ones are dropped
+	held  map[string]int // how many callers hold a function, by name; guarded by mu, Function and Define add, DropFunction removes
 
 	// Guarded by mu; they change when a function is defined, and when one is dropped.
-	defined map[string]*Defined // by the text
-	texts   map[string]string   // of Define, by name
+	defined map[string]*Signature // by the text
+	texts   map[string]string     // of Define, by name
 }
 
-// Defined is a function that was given as a text: its name, and the arrays that it takes and returns.
-type Defined struct {
+// Signature is the name of a function, and the arrays that it takes and returns.
+type Signature struct {
 	Name      string        `json:"name"`
 	Arguments []description `json:"arguments"`
 	Results   []description `json:"results"`
@@ -55,43 +56,62 @@ func (fs *functions) Placeholder(handle int64, torchType int, dims []int64) erro
 }
 
 // Function keeps what is recorded of the storages outs, as a function of the storages args, for ops of
-// control flow to call, and returns its name. Equal ones are one. It is kept while recorded ops call it, and until
-// many others have been made.
-func (fs *functions) Function(args, outs []int64) (string, error) {
+// control flow to call. Equal ones are one. It is kept until DropFunction, and longer while recorded ops call it.
+//
+// A result that is not recorded, or an argument without a value, is an errs.Runtime; no results are an errs.Value; an op
+// without a lowering is an errs.NotLower, and what cannot be lowered otherwise an errs.Compile.
+func (fs *functions) Function(args, outs []int64) (*Signature, error) {
 	if err := fs.lock(); err != nil {
-		return "", err
+		return nil, err
 	}
 	defer fs.mu.Unlock()
 	b, err := fs.function(args, outs)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	f, err := b.Function()
 	if err != nil {
-		return "", errs.Wrap(errs.Compile, err, "lowering to StableHLO: %v", err)
+		return nil, errs.Wrap(errs.Compile, err, "lowering to StableHLO: %v", err)
 	}
 	fs.keep(f)
-	return f.Name, nil
+	fs.held[f.Name]++
+	return signature(f), nil
 }
 
 // Define keeps what @main of a StableHLO module computes, as a function for the op call (see stablehlo.Written). Equal
-// texts are one function. It is kept as one of Function is.
-func (fs *functions) Define(module string) (*Defined, error) {
+// texts are one function. It is kept as one of Function is. A text that is not such a module is an errs.Value.
+func (fs *functions) Define(module string) (*Signature, error) {
 	if err := fs.lock(); err != nil {
 		return nil, err
 	}
 	defer fs.mu.Unlock()
 	if d := fs.defined[module]; d != nil {
+		fs.held[d.Name]++
 		return d, nil
 	}
 	f, err := stablehlo.Written([]byte(module))
 	if err != nil {
 		return nil, errs.Wrap(errs.Value, err, "%v", err)
 	}
-	d := &Defined{Name: f.Name, Arguments: describe(f.Params), Results: describe(f.Results)}
+	d := signature(f)
 	fs.keep(f)
+	fs.held[d.Name]++
 	fs.defined[module], fs.texts[d.Name] = d, module
 	return d, nil
+}
+
+func signature(f *stablehlo.Function) *Signature {
+	return &Signature{Name: f.Name, Arguments: describe(f.Params), Results: describe(f.Results)}
+}
+
+// DropFunction says that a caller of Function or Define needs the function no more. It must be called once for each of
+// their calls.
+func (fs *functions) DropFunction(name string) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if fs.held[name]--; fs.held[name] <= 0 {
+		delete(fs.held, name)
+	}
 }
 
 // RegisterTarget makes a C function (XLA_FFI_Handler) what custom calls to a target run, in programs that are compiled
@@ -109,10 +129,11 @@ func (fs *functions) RegisterTarget(target string, handler unsafe.Pointer) error
 	return nil
 }
 
-// idleFunctions is how many functions are kept at least.
+// idleFunctions is how many functions are kept at least: equal ones are often made again, such as a branch at each step.
 const idleFunctions = 256
 
-// keep adds a function as the latest, and drops the older half of too many as far as nothing recorded calls them.
+// keep adds a function as the latest, and drops the older half of too many, but for those that a caller holds or
+// something recorded calls.
 func (fs *functions) keep(f *stablehlo.Function) {
 	if i := slices.Index(fs.names, f.Name); i >= 0 {
 		fs.names = slices.Delete(fs.names, i, i+1)
@@ -121,7 +142,7 @@ func (fs *functions) keep(f *stablehlo.Function) {
 		called := fs.called()
 		n := len(fs.names) / 2
 		old := slices.DeleteFunc(fs.names[:n:n], func(name string) bool {
-			if called[name] {
+			if called[name] || fs.held[name] > 0 {
 				return false
 			}
 			delete(fs.defined, fs.texts[name])

@@ -161,8 +161,8 @@ func (ins *inspector) ResetMemoryStats(dev int, peak bool) error {
 	return nil
 }
 
-// Recorded is how many nodes are recorded for a device since the latest sync: the slot of the next one.
-func (ins *inspector) Recorded(dev int) (int64, error) {
+// NextSlot is the slot of the graph that the next node of a device will take. Slots count up until the next sync.
+func (ins *inspector) NextSlot(dev int) (int64, error) {
 	if err := ins.check(); err != nil {
 		return 0, err
 	}

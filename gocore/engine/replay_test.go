@@ -24,7 +24,7 @@ func replayedStep(t testing.TB) func() {
 	if err != nil || c.ID == 0 {
 		t.Fatal(c, err)
 	}
-	if err := e.Sync(0); err != nil {
+	if err := syncAll(e); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.Wait(0, submitted(t, e), time.Minute); err != nil {
@@ -71,7 +71,7 @@ func TestReplay(t *testing.T) {
 	if err != nil || c.ID == 0 {
 		t.Fatal(c, err)
 	}
-	if err := e.Sync(0); err != nil {
+	if err := syncAll(e); err != nil {
 		t.Fatal(err)
 	}
 	value := func(h alias.Handle) (v [2]float32) {
@@ -112,7 +112,7 @@ func TestReplay(t *testing.T) {
 	if o, err := e.Replay(c.ID, []int64{int64(x.handle)}, outs); o != wire.Ran || err != nil {
 		t.Error("with something else recorded a replay is not all that there is to do, but", o, err)
 	}
-	if err := e.Sync(0); err != nil {
+	if err := syncAll(e); err != nil {
 		t.Fatal(err)
 	}
 	e.DropReplay(c.ID)

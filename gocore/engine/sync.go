@@ -15,16 +15,11 @@ type steps struct {
 	*checker
 }
 
-// Sync computes the value of every storage of a device that has been written since the last sync. It
-// returns when the program is on its way; reading a result waits for it.
+// sync computes the value of every storage of a device that has been written since the last sync. It
+// returns when the program is on its way; reading a result waits for it. started reports that all of the device's
+// programs are on their way, and none waits for its turn.
 //
 // All storages are materialized by one program, so that a reader after a sync reads one moment.
-func (sp *steps) Sync(dev int) error {
-	_, err := sp.sync(dev)
-	return err
-}
-
-// sync is Sync; started reports that all of the device's programs are on their way, and none waits for its turn.
 func (sp *steps) sync(dev int) (started bool, err error) {
 	d, err := sp.device(dev)
 	if err != nil {
@@ -48,9 +43,13 @@ func (sp *steps) planned(d *runtime.Device) error {
 	return sp.report(sp.flush(d))
 }
 
-// Step is Sync of a device, or of all of them for -1, which may end a step: then the metrics count one. With wait it also
-// waits for the device, for a while. It reports whether nothing is left to do; else the caller goes on by Throttle, or by Wait
-// and Failure. This is one crossing from Python in place of five, and most steps of few ops have nothing left.
+// Step computes what is recorded for a device, or for all of them for -1, by one program for each. With mark it ends a
+// step, which the metrics count. It returns when the programs are on their way; with wait it also waits for the device, for
+// a while. It reports whether nothing is left to do; else the caller goes on by Throttle, or by Wait and Failure. This is
+// one crossing from Python in place of five, and most steps of few ops have nothing left.
+//
+// errs.Busy asks for the same call again: a program is being compiled, or a check of indices runs. The other errors are
+// those of the program, which cannot be lowered, compiled or started, and that of an index out of range.
 func (sp *steps) Step(dev int, mark, wait bool) (through bool, err error) {
 	first, last := dev, dev
 	if dev < 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/torch-go-xla/torch-go-xla/gocore/interp"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/lazy"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
@@ -48,15 +49,20 @@ func ref(p *lazy.Plan, id ir.ID) string {
 
 // nodeInfo is what is known of a node beside its text.
 type nodeInfo struct {
-	Slot  int32  `json:"slot"`  // counts the nodes of the graph as they were recorded; see Recorded
+	Slot  int32  `json:"slot"`  // of the graph, in the order in which nodes were recorded; see NextSlot
 	Where string `json:"where"` // the Python line, "file:line"; "" for what autograd records
+	Flops int64  `json:"flops"` // an estimate; see interp.Operations
+	Bytes int64  `json:"bytes"` // of all its results
 }
 
 // nodesOf is a plan's nodes, in the order of its text, as a JSON list of nodeInfo.
 func nodesOf(p *lazy.Plan, where func(int32) string) (string, error) {
-	infos := make([]nodeInfo, len(p.Nodes))
+	g, infos := &p.Trace.Graph, make([]nodeInfo, len(p.Nodes))
 	for i, id := range p.Nodes {
-		infos[i] = nodeInfo{int32(id), where(p.Trace.Graph.At(id).Loc)}
+		infos[i] = nodeInfo{Slot: int32(id), Where: where(g.At(id).Loc), Flops: interp.Operations(g, id)}
+		for k := range ir.ID(g.At(id).Results) {
+			infos[i].Bytes += g.Shape(id + k).Bytes()
+		}
 	}
 	text, err := json.Marshal(infos)
 	return string(text), err

@@ -24,6 +24,12 @@ func open(t testing.TB) *Engine {
 	return e
 }
 
+// syncAll computes what is recorded.
+func syncAll(e *Engine) error {
+	_, err := e.Step(0, false, false)
+	return err
+}
+
 // tensor is a test's tensor on an engine.
 type tensor struct {
 	handle alias.Handle

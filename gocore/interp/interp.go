@@ -222,10 +222,12 @@ func Multiplications(g *ir.Graph, id ir.ID) int64 {
 		return g.Shape(in[query]).Numel() * g.Shape(in[query+1]).Dims[2]
 	}
 	switch ops.Of(g.At(id).Op).Name {
-	case "mm", "bmm", "mv", "dot":
+	case "mm", "bmm", "mv", "dot", "vdot":
 		return out * rowLength(0)
 	case "addmm", "baddbmm", "addmv":
 		return out * rowLength(1)
+	case "addbmm":
+		return out * rowLength(1) * g.Shape(in[1]).Dims[0]
 	case "convolution":
 		return out * channel(1)
 	case "convolution_backward":
@@ -236,6 +238,32 @@ func Multiplications(g *ir.Graph, id ir.ID) int64 {
 		return 5 * scores(1)
 	}
 	return 0
+}
+
+// free are the nodes that compute nothing: the compiler makes them part of what reads them.
+var free = []ir.Op{ir.OpReshape, ir.OpSlice, ir.OpTranspose, ir.OpBroadcast, ir.OpGather, ir.OpBitcast, ir.OpZeros, ir.OpDynamicSlice, ir.OpAnnotate}
+
+// Operations are those of a node, estimated: 2 for each multiplication of a product, which has a sum, else 1 for each
+// element of the largest of its operands and results.
+func Operations(g *ir.Graph, id ir.ID) int64 {
+	n := g.At(id)
+	row := ops.Of(n.Op)
+	if row == nil || row.Uniform || slices.Contains(free, n.Op) {
+		return 0
+	}
+	if products := Multiplications(g, id); products > 0 {
+		return 2 * products
+	}
+	most := int64(0)
+	for k := range ir.ID(n.Results) {
+		most = max(most, g.Shape(id+k).Numel())
+	}
+	for _, in := range g.In(id) {
+		if in != ir.None {
+			most = max(most, g.Shape(in).Numel())
+		}
+	}
+	return most
 }
 
 // scalarFunctions are the rows that XLA computes element by element, where torch's kernels compute several elements at a time.

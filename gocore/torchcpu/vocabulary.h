@@ -2,7 +2,7 @@
 #ifndef TGX_VOCABULARY_H
 #define TGX_VOCABULARY_H
 
-#define TGX_VOCABULARY "e8da76caa22fcd5f"
+#define TGX_VOCABULARY "c29483e8df7d897a"
 
 /* Kind says what an encoded argument is. */
 enum {

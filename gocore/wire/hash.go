@@ -3,4 +3,4 @@
 package wire
 
 // Hash names the state of the vocabulary.
-const Hash = "e8da76caa22fcd5f"
+const Hash = "c29483e8df7d897a"

@@ -119,7 +119,7 @@ def _get_xla_tensors_text(tensors: Sequence[torch.Tensor]) -> str:
 
 
 def _get_xla_tensors_nodes(tensors: Sequence[torch.Tensor]) -> list[dict[str, Any]]:
-    """Return what is known of the nodes of that text: slot and Python line ("where") of each."""
+    """Return what is known of the nodes of that text: slot, Python line ("where"), flops and bytes of each."""
     return json.loads(_native.dump(_handles(tensors), "nodes") or "[]")  # type: ignore[no-any-return]
 
 

@@ -139,9 +139,9 @@ class Control:
         return dict(json.loads(self.call(self._go.bindings_Counters)))
 
     def define(self, module: str) -> dict[str, Any]:
-        """Keep what @main of a StableHLO module computes, as a function for the op call.
+        """Keep what @main of a StableHLO module computes, as a function for the op call, until drop_function.
 
-        It returns name, arguments and results, each array as type (c10::ScalarType), dtype and shape.
+        It returns the same as function.
         """
         return dict(json.loads(self.call(self._go.bindings_Define, module)))
 
@@ -168,6 +168,10 @@ class Control:
     def drop_ahead(self, program: int) -> None:
         """Forget a program of compile_ahead."""
         self.call(self._go.bindings_DropAhead, program)
+
+    def drop_function(self, name: str) -> None:
+        """Say that a caller of function or define needs the function no more."""
+        self.call(self._go.bindings_DropFunction, name)
 
     def drop_generator(self, generator: int) -> None:
         """Forget a generator that new_generator made."""
@@ -229,13 +233,15 @@ class Control:
         """Free a storage that place or replay made, of which no tensor was made."""
         self.call(self._go.bindings_Free, handle)
 
-    def function(self, arguments: Sequence[int], results: Sequence[int]) -> str:
-        """Keep what is recorded of some storages, as a function of others, for ops of control flow, and return its
-        name.
+    def function(self, arguments: Sequence[int], results: Sequence[int]) -> dict[str, Any]:
+        """Keep what is recorded of some storages, as a function of others, for ops of control flow, until
+        drop_function.
+
+        It returns name, arguments and results, each array as type (c10::ScalarType), dtype and shape.
         """
         arguments_ = _words(arguments)
         results_ = _words(results)
-        return str(self.call(self._go.bindings_Function, *_at(arguments_), *_at(results_)))
+        return dict(json.loads(self.call(self._go.bindings_Function, *_at(arguments_), *_at(results_))))
 
     def largest_arrays(self, device: int, count: int) -> list[Any]:
         """Return the largest arrays of a device's tensors: shape, bytes, op, line; count of them at most."""
@@ -310,6 +316,11 @@ class Control:
         """
         self.open()
         return int(self.call(self._go.bindings_NewGenerator, device))
+
+    def next_slot(self, device: int) -> int:
+        """Return the slot of the graph that the next node of a device will take."""
+        self.open()
+        return int(self.call(self._go.bindings_NextSlot, device))
 
     def op_table(self) -> list[Any]:
         """Return an object for every op of the core, in the order of their numbers: name, schema, since, shortcut
@@ -388,11 +399,6 @@ class Control:
         results_ = _words(bytes(8 * results))
         self.call(self._go.bindings_Record, graph, *_at(arguments_), *_at(results_))
         return list(results_)
-
-    def recorded(self, device: int) -> int:
-        """Return how many nodes are recorded for a device since the latest sync."""
-        self.open()
-        return int(self.call(self._go.bindings_Recorded, device))
 
     def register_target(self, target: str, handler: int) -> None:
         """Make the C function (XLA_FFI_Handler) at an address what custom calls to a target run."""

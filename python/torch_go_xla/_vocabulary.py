@@ -6,7 +6,7 @@ Generated from gocore/wire, gocore/dtype and gocore/errs by `go generate ./gocor
 from __future__ import annotations
 
 # State of the vocabulary; the library must have the same.
-HASH = "e8da76caa22fcd5f"
+HASH = "c29483e8df7d897a"
 
 # Disposition is what becomes of a result.
 NEW = 0

@@ -11,12 +11,13 @@ import ctypes
 import functools
 from _ctypes import CFuncPtr
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
 from ._backend.core import native
+from ._backend.functions import Array, Function, define, describe
 
 __all__ = ["custom_op", "register_ffi_target", "register_lowering"]
 
@@ -140,45 +141,11 @@ def _existing(name: str) -> torch._ops.OpOverload:
     return op
 
 
-class _Array(NamedTuple):
-    """A tensor, as far as a program's text depends on it."""
-
-    dtype: torch.dtype
-    shape: tuple[int, ...]
-
-    def __str__(self) -> str:
-        return f"{str(self.dtype).removeprefix('torch.')}[{', '.join(map(str, self.shape))}]"
+torch.library.register_fake("torch_go_xla::call")(describe)
 
 
-def _array(x: torch.Tensor) -> _Array:
-    return _Array(x.dtype, tuple(x.shape))
-
-
-class _Defined(NamedTuple):
-    """A program that the core knows: what ``@main`` takes and returns."""
-
-    name: str
-    arguments: list[_Array]
-    results: list[_Array]
-
-
-_defined: dict[str, _Defined] = {}  # the programs of `torch_go_xla::call`
-
-
-def define(text: str) -> _Defined:
-    """Return what ``torch_go_xla::call`` calls a StableHLO program by, and its types; ValueError if it is not one."""
-    found = native().define(text)
-    taken, given = (
-        [_Array(getattr(torch, a["dtype"]), tuple(a["shape"] or ())) for a in found[side]]
-        for side in ("arguments", "results")
-    )
-    return _defined.setdefault(found["name"], _Defined(found["name"], taken, given))
-
-
-@torch.library.register_fake("torch_go_xla::call")  # type: ignore[untyped-decorator] # for traced functions
-def _describe(operands: Sequence[torch.Tensor], program: str) -> list[torch.Tensor]:
-    device = operands[0].device if operands else torch.device("xla")
-    return [torch.empty(r.shape, dtype=r.dtype, device=device) for r in _defined[program].results]
+def _array(x: torch.Tensor) -> Array:
+    return Array(x.dtype, tuple(x.shape))
 
 
 def _frozen(x: Any) -> Any:
@@ -190,7 +157,7 @@ def _frozen(x: Any) -> Any:
 
 def _thawed(x: Any) -> Any:
     """Return an argument by its key, a meta tensor for a tensor."""
-    if isinstance(x, _Array):
+    if isinstance(x, Array):
         return torch.empty(x.shape, dtype=x.dtype, device="meta")
     return [_thawed(y) for y in x[1:]] if isinstance(x, tuple) else x
 
@@ -199,7 +166,7 @@ def _tensors(arguments: Any) -> list[torch.Tensor]:
     return [x for x in pytree.tree_leaves(arguments) if isinstance(x, torch.Tensor)]
 
 
-def _shown(arrays: Iterable[_Array]) -> str:
+def _shown(arrays: Iterable[Array]) -> str:
     return ", ".join(map(str, arrays)) or "nothing"
 
 
@@ -209,7 +176,7 @@ class _Program:
     def __init__(self, op: torch._ops.OpOverload, stablehlo: str | Callable[..., str]) -> None:
         self.op = op
         self._stablehlo = stablehlo
-        self._written = functools.lru_cache(maxsize=256)(self._write)
+        self._function = functools.lru_cache(maxsize=256)(self._define)
         self._many = str(op._schema.returns[0].type) == "List[Tensor]" if op._schema.returns else False
 
     def _write(self, args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...]) -> str:
@@ -220,33 +187,37 @@ class _Program:
             raise TypeError(f"{self.op}: expected its StableHLO as a str, got {type(text).__name__}")
         return text
 
-    def _defined(self, args: Sequence[Any], kwargs: dict[str, Any]) -> _Defined:
-        text = self._written(tuple(map(_frozen, args)), tuple((name, _frozen(x)) for name, x in kwargs.items()))
+    def _define(self, args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...]) -> Function:
+        text = self._write(args, kwargs)
         try:
-            defined = define(text)
+            function = define(text)
         except ValueError as e:
             raise ValueError(f"{self.op}: {e}") from None
-        if not self._many and len(defined.results) != len(self.op._schema.returns):
-            wanted, given = len(self.op._schema.returns), _shown(defined.results)
+        if not self._many and len(function.results) != len(self.op._schema.returns):
+            wanted, given = len(self.op._schema.returns), _shown(function.results)
             raise ValueError(f"{self.op}: the schema has {wanted} results, its program returns {given}")
-        return defined
+        return function
+
+    def _of(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Function:
+        """Return the program for some arguments."""
+        return self._function(tuple(map(_frozen, args)), tuple((name, _frozen(x)) for name, x in kwargs.items()))
 
     def _returned(self, tensors: list[torch.Tensor]) -> Any:
         return tensors if self._many else tensors[0] if len(tensors) == 1 else tuple(tensors)
 
     def compute(self, *args: Any, **kwargs: Any) -> Any:
         """Record a call of the program."""
-        defined, tensors = self._defined(args, kwargs), _tensors((args, kwargs))
-        if [_array(x) for x in tensors] != defined.arguments:
+        function, tensors = self._of(args, kwargs), _tensors((args, kwargs))
+        if [_array(x) for x in tensors] != function.arguments:
             got = _shown(map(_array, tensors))
-            raise RuntimeError(f"{self.op}: its program takes {_shown(defined.arguments)}, got {got}")
-        return self._returned(list(torch.ops.torch_go_xla.call(tensors, defined.name)))
+            raise RuntimeError(f"{self.op}: its program takes {_shown(function.arguments)}, got {got}")
+        return self._returned(function(tensors))
 
     def describe(self, *args: Any, **kwargs: Any) -> Any:
         """Return tensors without values, like those that the program returns."""
         tensors = _tensors((args, kwargs))
         device = tensors[0].device if tensors else torch.device("xla")
-        results = self._defined(args, kwargs).results
+        results = self._of(args, kwargs).results
         return self._returned([torch.empty(r.shape, dtype=r.dtype, device=device) for r in results])
 
 

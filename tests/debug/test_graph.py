@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import torch_go_xla
-from torch_go_xla.debug import _cost, graph
+from torch_go_xla.debug import graph
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -117,6 +117,38 @@ def test_nodes_belong_to_the_modules_that_recorded_them() -> None:
     assert not [m for m in layers.modules() if m._forward_hooks or m._forward_pre_hooks]
 
 
+class Residual(nn.Module):
+    """Computes by itself before, around and after a module within it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.sin()
+        return (x.exp() + self.inner(x.cos())).tanh()
+
+
+def test_a_module_has_no_functions_of_the_one_around_it() -> None:
+    model = Residual().to("xla")
+    x = torch.randn(2, 8, device="xla", requires_grad=True)
+    torch_go_xla.sync()
+    with graph.modules(model) as modules:
+        loss = model(x.neg()).sum()
+        loss.backward()
+    recorded = graph.of(x.grad, *(p.grad for p in model.parameters()), modules=modules)
+    backward = {
+        n.op.removeprefix("aten::"): n.module for n in recorded.nodes.values() if n.module[:1] == ("Residual backward",)
+    }
+    assert backward["mm"] == ("Residual backward", "inner")
+    assert backward["tanh_backward"] == ("Residual backward",)
+    own = [n.module for n in recorded.nodes.values() if n.op in ("aten::sin", "aten::cos", "aten::mul.Tensor")]
+    assert set(own) == {("Residual",), ("Residual backward",)}, (
+        "the derivatives of exp, cos and sin are the model's own"
+    )
+    assert [n.module for n in recorded.nodes.values() if n.op == "aten::neg"][-1] == (), "that of neg is its caller's"
+
+
 def test_marks_of_an_earlier_graph_do_not_count() -> None:
     layer = nn.Linear(8, 8).to("xla")
     with graph.modules(layer) as modules:
@@ -139,18 +171,35 @@ def test_the_file_for_model_explorer_has_every_edge(tmp_path: Path) -> None:
         drawn.save(tmp_path / "graph.png")
 
 
-@pytest.mark.parametrize(
-    ("op", "result", "operands", "flops"),
-    [
-        ("aten::mm", "f32[4,16]", ("f32[4,8]", "f32[8,16]"), 2 * 4 * 16 * 8),
-        ("aten::addmm", "f32[4,16]", ("f32[16]", "f32[4,8]", "f32[8,16]"), 2 * 4 * 16 * 8),
-        ("aten::addmm", "f32[4,16]", ("f32[4,16]", "f32[4,8]", "f32[8,16]"), 2 * 4 * 16 * 8),
-        ("aten::bmm", "f32[2,4,16]", ("f32[2,4,8]", "f32[2,8,16]"), 2 * 2 * 4 * 16 * 8),
-        ("aten::convolution", "f32[1,6,8,8]", ("f32[1,3,8,8]", "f32[6,3,3,3]", "f32[6]"), 2 * 6 * 64 * 27),
-        ("aten::sum.dim_IntList", "f32[4]", ("f32[4,8]",), 32),
-        ("aten::view", "f32[32]", ("f32[4,8]",), 0),
-    ],
-)
-def test_costs_are_those_of_the_shapes(op: str, result: str, operands: tuple[str, ...], flops: int) -> None:
-    assert _cost.flops(op, result, operands) == flops
-    assert _cost.size("f32[4,8]") == 128 and _cost.size("bf16[2], s64[2]") == 20 and _cost.size("pred[3]") == 3
+def costs(*tensors: torch.Tensor) -> dict[str, tuple[int, int]]:
+    return {n.op.removeprefix("aten::"): (n.flops, n.bytes) for n in graph.of(*tensors).nodes.values()}
+
+
+def test_costs_are_those_of_the_shapes() -> None:
+    a, b, rows = (torch.randn(s, device="xla") for s in ((4, 8), (8, 16), (2, 4, 8)))
+    image, kernel = torch.randn(1, 3, 8, 8, device="xla"), torch.randn(6, 3, 3, 3, device="xla")
+    vector = torch.randn(8, device="xla")
+    torch_go_xla.sync()
+    assert costs(a @ b)["mm"] == (2 * 4 * 16 * 8, 4 * 4 * 16)
+    for bias in (torch.ones(16, device="xla"), torch.ones(4, 16, device="xla")):
+        assert costs(torch.addmm(bias, a, b))["addmm"] == (2 * 4 * 16 * 8, 4 * 4 * 16)
+    assert costs(rows @ rows.mT)["bmm"] == (2 * 2 * 4 * 4 * 8, 4 * 2 * 4 * 4)
+    assert costs(torch.addbmm(torch.ones(4, 4, device="xla"), rows, rows.mT))["addbmm"] == (
+        2 * 2 * 4 * 4 * 8,
+        4 * 4 * 4,
+    )
+    assert costs(torch.addr(torch.ones(8, 8, device="xla"), vector, vector))["addr"] == (8 * 8, 4 * 8 * 8)
+    assert costs(torch.nn.functional.conv2d(image, kernel, padding=1))["convolution"] == (2 * 6 * 64 * 27, 4 * 6 * 64)
+    assert costs(a.sum(1))["sum.dim_IntList"] == (32, 4 * 4)
+    assert costs(a.reshape(32) + 1)["xla::reshape"] == (0, 4 * 32)
+    assert costs(a > 0)["gt.Scalar"] == (32, 32)
+
+
+def test_the_cost_of_attention_backward() -> None:
+    """Its five products are: scores, and the gradients of scores, queries, keys and values."""
+    q, k, v = (torch.randn(1, 2, n, 8, device="xla", requires_grad=True) for n in (16, 32, 32))
+    torch.nn.functional.scaled_dot_product_attention(q, k, v).sum().backward()
+    found = costs(q.grad, k.grad, v.grad)
+    product = 2 * q.numel() * 32
+    names = [name for name in found if "scaled_dot_product" in name]
+    assert sorted(found[name][0] for name in names) == [2 * product, 5 * product], found

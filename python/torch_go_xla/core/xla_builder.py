@@ -15,7 +15,7 @@ import torch
 
 from .. import _absent
 from .._backend.core import is_xla
-from ..custom_ops import define
+from .._backend.functions import Function, define
 from ..runtime import device_type
 
 __all__ = ["call_jax"]
@@ -146,19 +146,18 @@ class _Function:
         self.program = functools.lru_cache(maxsize=256)(self._program)
         self.derivative = functools.lru_cache(maxsize=256)(functools.partial(_Derivative, self))
 
-    def _program(self, kinds: tuple[_Kind, ...]) -> str:
+    def _program(self, kinds: tuple[_Kind, ...]) -> Function:
         jax = _jax()
         specs = [jax.ShapeDtypeStruct(k.shape, _jax_type(jax, k.dtype)) for k in kinds]
         platform = device_type().lower()
         traced = jax.jit(lambda *xs: self.call(kinds, *xs), keep_unused=True).trace(*specs)
         known = platform if platform in ("cpu", "cuda", "rocm", "tpu") else "cpu"
-        return str(traced.lower(lowering_platforms=(known,)).as_text())
+        return define(str(traced.lower(lowering_platforms=(known,)).as_text()))
 
     def run(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Record a call."""
-        program = define(self.program(tuple(map(_kind, tensors))))  # at each call: the core drops what is idle
-        given = [x.to(want.dtype) for x, want in zip(tensors, program.arguments, strict=True)]
-        return list(torch.ops.torch_go_xla.call(given, program.name))
+        program = self.program(tuple(map(_kind, tensors)))
+        return program([x.to(want.dtype) for x, want in zip(tensors, program.arguments, strict=True)])
 
 
 class _Derivative:

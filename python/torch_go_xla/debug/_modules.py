@@ -30,21 +30,30 @@ class Modules:
         if self._sync != core.syncs():  # the graph is a new one
             self._sync = core.syncs()
             self._slots, self._paths, self._seen = [], [], set()
-        self._slots.append(core.recorded(self._device))
+        self._slots.append(core.next_slot(self._device))
         self._paths.append(path)
 
-    def backward(self, outputs: Any, path: tuple[str, ...]) -> None:
-        """Let the functions of autograd that a module has just made note it when they run."""
+    def backward(self, outputs: Any, path: tuple[str, ...], begin: int) -> None:
+        """Let the functions of autograd that a module has made note it when they run.
+
+        Args:
+            outputs: what the module has returned.
+            path: the path of the module.
+            begin: the number of autograd's next function as the module began: those before it are its callers'.
+        """
         left = [t.grad_fn for t in tree_leaves(outputs) if isinstance(t, torch.Tensor) and t.grad_fn is not None]
         path = (f"{path[0]} backward", *path[1:])
+        reached = set()
         while left:
             function = left.pop()
-            if function in self._seen:
+            if function in reached or function._sequence_nr() < begin:
                 continue
-            self._seen.add(function)
-            function.register_prehook(lambda *_, path=path: self.enter(path))
-            function.register_hook(lambda *_: self.enter(()))
+            reached.add(function)
             left += [f for f, _ in function.next_functions if f is not None]
+            if function not in self._seen:  # else a module within this one has made it
+                self._seen.add(function)
+                function.register_prehook(lambda *_, path=path: self.enter(path))
+                function.register_hook(lambda *_: self.enter(()))
 
     def of(self, slot: int) -> tuple[str, ...]:
         """Return the path of the module that recorded a slot; () for none."""
@@ -85,24 +94,23 @@ def modules(*roots: nn.Module) -> Iterator[Modules]:
     if first is None:
         raise ValueError("graph.modules needs a model with parameters or buffers on an xla device")
     found = Modules(first.device.index)
-    stack: list[tuple[str, ...]] = []
+    stack: list[tuple[tuple[str, ...], int]] = []
     handles = []
 
     def begin(path: tuple[str, ...]) -> None:
-        stack.append(path)
+        stack.append((path, torch._C._autograd._get_sequence_nr()))
         found.enter(path)
 
-    def end(output: Any, path: tuple[str, ...]) -> None:
-        found.backward(output, path)
-        stack.pop()
-        found.enter(stack[-1] if stack else ())
+    def end(output: Any) -> None:
+        found.backward(output, *stack.pop())
+        found.enter(stack[-1][0] if stack else ())
 
     for root in roots:
         for name, module in root.named_modules():
             path = (type(root).__name__, *(name.split(".") if name else ()))
             handles += [
                 module.register_forward_pre_hook(lambda *_, path=path: begin(path)),
-                module.register_forward_hook(lambda _m, _i, output, path=path: end(output, path), always_call=True),
+                module.register_forward_hook(lambda _m, _i, output: end(output), always_call=True),
             ]
     found.enter(())
     try:

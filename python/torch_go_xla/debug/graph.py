@@ -28,7 +28,7 @@ from html import escape
 import torch
 
 from .. import _XLAC
-from . import _cost, _view
+from . import _view
 from ._modules import Modules, modules
 
 __all__ = ["Graph", "Node", "modules", "of", "stablehlo", "text"]
@@ -66,8 +66,8 @@ class Node:
     numbers: str = ""
     line: str = ""  # of Python, "file:line", that recorded it; "" for what autograd records
     module: tuple[str, ...] = ()  # the names of the modules around it, the outermost first
-    flops: int = 0  # floating-point operations, estimated from the shapes
-    bytes: int = 0  # of the result
+    flops: int = 0  # its operations: 2 for a multiplication and its sum, 1 for an element of another op; 0 if unknown
+    bytes: int = 0  # of its results; 0 if unknown
 
     @property
     def lines(self) -> list[str]:
@@ -99,6 +99,7 @@ class Graph:
         text: the graph, as `text` returns it.
         lines: the Python line of each node, in the order of the text, if they are known.
         paths: the names of the modules around each node, likewise.
+        costs: the operations of each node and the bytes of its results, likewise.
 
     Example:
         >>> import os, tempfile, torch, torch_go_xla
@@ -114,7 +115,11 @@ class Graph:
     """
 
     def __init__(
-        self, text: str, lines: Sequence[str] | None = None, paths: Sequence[tuple[str, ...]] | None = None
+        self,
+        text: str,
+        lines: Sequence[str] | None = None,
+        paths: Sequence[tuple[str, ...]] | None = None,
+        costs: Sequence[tuple[int, int]] | None = None,
     ) -> None:
         self.text = text
         self.nodes: dict[int, Node] = {}
@@ -123,8 +128,7 @@ class Graph:
         for index, node in self.nodes.items():
             node.line = lines[index - 1] if lines else ""
             node.module = paths[index - 1] if paths else ()
-            node.flops = _cost.flops(node.op, node.shape, [self.nodes[o].shape for o in node.operands])
-            node.bytes = _cost.size(node.shape)
+            node.flops, node.bytes = costs[index - 1] if costs else (0, 0)
         self._layers = self._layout()
 
     def _read(self) -> None:
@@ -346,4 +350,5 @@ def of(*tensors: torch.Tensor, modules: Modules | None = None) -> Graph:
     """
     infos = _XLAC._get_xla_tensors_nodes(tensors)
     paths = None if modules is None else [modules.of(info["slot"]) for info in infos]
-    return Graph(text(*tensors), [info["where"] for info in infos], paths)
+    costs = [(info["flops"], info["bytes"]) for info in infos]
+    return Graph(text(*tensors), [info["where"] for info in infos], paths, costs)

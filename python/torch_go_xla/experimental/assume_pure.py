@@ -11,6 +11,7 @@ from torch.utils import _pytree as pytree
 
 from .. import _absent
 from .._backend.core import native, recording, scalar_type
+from .._backend.functions import Function, from_recorded
 from .._backend.partitioning import is_traced
 from ..core import xla_builder, xla_model
 
@@ -37,7 +38,7 @@ def j2t_autograd(fn: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return xla_builder.call_jax(fn, args, kwargs, override_hash=fn)
+        return xla_builder.call_jax(fn, args, kwargs)
 
     return call
 
@@ -139,29 +140,22 @@ _TENSOR_LIKE = torch.empty(0)  # keeps no argument alive
 
 def _compiler(graph: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[[list[Any]], Any]:
     """Return a graph as one op, which is traced when it is called first."""
-    function: tuple[str, list[bool]] | None = None
+    known: tuple[Function, list[bool]] | None = None
 
     def run(args: list[Any]) -> list[Any]:
-        nonlocal function
+        nonlocal known
         given = list(args)
         args.clear()  # the boxed convention: the caller keeps no argument alive
-        function = function or _function(graph, given)
-        name, there = function
-        try:
-            values = iter(torch.ops.torch_go_xla.call(given, name))
-        except RuntimeError as e:
-            if "there is no traced function" not in str(e):
-                raise
-            name, there = function = _function(graph, given)  # the core drops what is idle
-            values = iter(torch.ops.torch_go_xla.call(given, name))
+        function, there = known = known or _function(graph, given)
+        values = iter(function(given))
         return [next(values) if is_there else None for is_there in there]
 
     run._boxed_call = True  # type: ignore[attr-defined]
     return run
 
 
-def _function(graph: torch.fx.GraphModule, given: Sequence[torch.Tensor]) -> tuple[str, list[bool]]:
-    """Return the name of a graph as a function of the core, and which of its results there are."""
+def _function(graph: torch.fx.GraphModule, given: Sequence[torch.Tensor]) -> tuple[Function, list[bool]]:
+    """Return a graph as a function of the core, and which of its results there are."""
     core = native()
     with torch.no_grad(), recording():
         inputs = [torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in given]
@@ -169,8 +163,7 @@ def _function(graph: torch.fx.GraphModule, given: Sequence[torch.Tensor]) -> tup
             core.placeholder(core.fast.handle(x), scalar_type(x.dtype), x.shape)
         results = graph(*inputs)
         values = [x.to("xla").clone(memory_format=torch.contiguous_format) for x in results if x is not None]
-    name = core.function([core.fast.handle(x) for x in inputs], [core.fast.handle(x) for x in values])
-    return name, [x is not None for x in results]
+    return from_recorded(inputs, values), [x is not None for x in results]
 
 
 def assume_pure_torch(func: Callable[..., Any], use_cache: bool = False) -> Callable[..., Any]:

@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from .._backend.core import is_xla, native, recording, scalar_type
 from .._backend.errors import NotLoweredError
+from .._backend.functions import Function, from_recorded
 
 __all__ = ["scan"]
 
@@ -161,10 +162,8 @@ class _Saved(NamedTuple):
     offset: int
 
 
-def _function(arguments: Sequence[torch.Tensor], results: Sequence[torch.Tensor]) -> str:
-    handle = native().fast.handle
-    clones = [x.detach().clone(memory_format=torch.contiguous_format) for x in results]
-    return native().function([handle(x) for x in arguments], [handle(x) for x in clones])
+def _function(arguments: Sequence[torch.Tensor], results: Sequence[torch.Tensor]) -> Function:
+    return from_recorded(arguments, [x.detach().clone(memory_format=torch.contiguous_format) for x in results])
 
 
 def _differentiable(x: torch.Tensor) -> bool:
@@ -206,7 +205,7 @@ class _Loop:
         self.needs_grad = self.grad and any(x.requires_grad for x in (*self.init, *self.xs, *self.captured))
         self.residuals = self.residuals if self.needs_grad else []
         arguments = [*self.carry, *self.rows, *self._tracing.placeholders]
-        self.name = _function(arguments, [*self.next, *self.ys, *self.residuals])
+        self.function = _function(arguments, [*self.next, *self.ys, *self.residuals])
 
     def _check_carry(self, tree: pytree.TreeSpec) -> None:
         shapes = [(tuple(x.shape), x.dtype) for x in self.next]
@@ -270,7 +269,7 @@ class _Loop:
 
     def forward(self, inputs: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         """Return the results of the loop, and the residuals of all rows."""
-        values = torch.ops.torch_go_xla.scan(*self.split(inputs), self.name)
+        values = torch.ops.torch_go_xla.scan(*self.split(inputs), self.function.name)
         count = len(values) - len(self.residuals)
         return values[:count], values[count:]
 
@@ -319,10 +318,10 @@ class _Loop:
         if tracing.captured:
             raise RuntimeError("scan: the derivative needs values that the function did not save for it")
         order = [*found[: len(sums)], *found[first:], *found[len(sums) : first]]
-        name = _function([*sums, *totals, *x_rows, *saved, *y_rows, *constants], order)
+        function = _function([*sums, *totals, *x_rows, *saved, *y_rows, *constants], order)
         zeros = [torch.zeros_like(self.captured[i]) for i in wanted]
         carried = [*(gradients[i].contiguous() for i in carries), *zeros]
-        got = torch.ops.torch_go_xla.scan(carried, [*xs, *residuals, *gradients[n:]], captured, name, True)
+        got = torch.ops.torch_go_xla.scan(carried, [*xs, *residuals, *gradients[n:]], captured, function.name, True)
 
         result: list[torch.Tensor | None] = [None] * len(inputs)
         for k, i in enumerate([*carries, *(n + len(xs) + i for i in wanted), *(n + i for i in rows)]):

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from .. import _absent
-from .._backend.core import native
+from .._backend.functions import define
 from .._vocabulary import HLO_TYPES
 
 __all__ = ["stablehlo_custom_call"]
@@ -73,15 +73,15 @@ def stablehlo_custom_call(
         attributes["mhlo.frontend_attributes"] = f"{{{', '.join(pairs)}}}"
     operands = ", ".join(f"%{i}" for i in range(len(taken)))
     several = "%r" if len(given) == 1 else ", ".join(f"%r#{i}" for i in range(len(given)))
-    name = native().define(
+    function = define(
         f"""func.func @main({", ".join(f"%{i}: {kind}" for i, kind in enumerate(taken))}) -> ({", ".join(given)}) {{
   %r{f":{len(given)}" if len(given) > 1 else ""} = "stablehlo.custom_call"({operands}) {{
     {", ".join(f"{name} = {value}" for name, value in attributes.items())}
   }} : ({", ".join(taken)}) -> ({", ".join(given)})
   return {several} : {", ".join(given)}
 }}"""
-    )["name"]
-    results: list[torch.Tensor] = list(torch.ops.torch_go_xla.call(list(args), name))
+    )
+    results = function(args)
     return results[0] if len(results) == 1 else results
 
 

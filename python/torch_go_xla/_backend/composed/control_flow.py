@@ -15,15 +15,21 @@ from torch.utils import _pytree as pytree
 
 from ..core import is_xla, native, recording, scalar_type
 from ..errors import NotLoweredError
+from ..functions import Function, from_recorded
 from ..kernels import HIGHER_ORDER, Kernel, add
 
 
 class Traced(NamedTuple):
     """A function that the core keeps."""
 
-    name: str
+    function: Function
     tree: Any  # of the result
     tensors: tuple[bool, ...]  # which leaves of the result are tensors; the others are None
+
+    @property
+    def name(self) -> str:
+        """By which ops call it."""
+        return self.function.name
 
     def result(self, values: Sequence[torch.Tensor]) -> Any:
         """Return the result of the function, with these tensors in it."""
@@ -57,8 +63,7 @@ def trace(
     if not all(x is None or is_xla(x) for x in leaves) or not any(tensors):
         raise NotLoweredError("control flow: the function returns something else than xla tensors")
     results = [x.clone(memory_format=torch.contiguous_format) for x in leaves if x is not None]
-    handle = native().fast.handle
-    return Traced(native().function([handle(x) for x in args], [handle(x) for x in results]), tree, tensors)
+    return Traced(from_recorded(args, results), tree, tensors)
 
 
 def cond(pred: Any, true_fn: Kernel, false_fn: Kernel, operands: Sequence[torch.Tensor]) -> Any:
