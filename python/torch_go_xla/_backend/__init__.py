@@ -20,10 +20,10 @@ from . import (
     core,
     device,
     mixed,
+    multiprocessing_reductions,
     optim,
     register,
     rows,
-    sharing,
     storage,
     storage_kernels,
 )
@@ -75,5 +75,5 @@ def install(implementation: NativeCore) -> None:
     register.register(rows.read(native().op_table()))
     storage.register()
     optim.register()
-    sharing.install()
+    multiprocessing_reductions.install()
     _installed = True
