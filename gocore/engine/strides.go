@@ -48,7 +48,9 @@ func (l *layouts) read(words []int64, row *ops.Row) {
 		for left := 1; left > 0; left-- {
 			switch r.Kind() {
 			case wire.KTensor:
-				l.operands, l.arguments = append(l.operands, view(&r).View), append(l.arguments, i)
+				_, offset, _, size, stride := r.Tensor()
+				l.operands = append(l.operands, strided.View{Offset: offset, Size: size, Stride: stride})
+				l.arguments = append(l.arguments, i)
 				continue
 			case wire.KInt, wire.KFloat, wire.KBool, wire.KComplex, wire.KHostZero:
 				if row.Iterates(i) {
