@@ -136,9 +136,9 @@ func (ins *inspector) MemoryStats(dev int) (map[string]int64, error) {
 	u := d.Usage()
 	stats := map[string]int64{
 		"allocated_bytes.all.current": u.Bytes, "allocated_bytes.all.peak": u.PeakBytes,
-		"allocated_bytes.all.allocated": u.Taken, "allocated_bytes.all.freed": u.Freed,
+		"allocated_bytes.all.allocated": u.Allocated, "allocated_bytes.all.freed": u.Freed,
 		"allocation.all.current": u.Arrays, "allocation.all.peak": u.PeakArrays,
-		"allocation.all.allocated": u.TakenArrays, "allocation.all.freed": u.FreedArrays,
+		"allocation.all.allocated": u.AllocatedArrays, "allocation.all.freed": u.FreedArrays,
 	}
 	if st, err := d.MemoryStats(); err == nil {
 		stats["reserved_bytes.all.current"], stats["reserved_bytes.all.peak"] = st.BytesInUse, st.PeakBytesInUse

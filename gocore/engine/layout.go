@@ -139,6 +139,6 @@ func (lay *layouter) download(b *runtime.Buffer, dst unsafe.Pointer, size int64)
 
 // reported returns the error that a reader of a device's values gets. A wait for the device does not report it again.
 func reported(d *runtime.Device, err error) error {
-	d.Told(err)
+	d.Reported(err)
 	return err
 }

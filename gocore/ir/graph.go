@@ -120,7 +120,7 @@ type Graph struct {
 	nodes  []Node // slot 0 is None
 	ins    []ID
 	attrs  []int64
-	taken  map[place]struct{}
+	starts map[place]struct{}
 	manual bool // there are local values
 }
 
@@ -235,10 +235,10 @@ type place struct{ n, at int64 }
 
 // AddDynamicStart notes that a part is read from a place of a dimension of n on, and that this place is an argument.
 func (g *Graph) AddDynamicStart(n, at int64) {
-	if g.taken == nil {
-		g.taken = make(map[place]struct{})
+	if g.starts == nil {
+		g.starts = make(map[place]struct{})
 	}
-	g.taken[place{n, at}] = struct{}{}
+	g.starts[place{n, at}] = struct{}{}
 }
 
 // takes notes where a dynamic slice of these operands begins, along each dimension and counted in elements: the gradient
@@ -257,7 +257,7 @@ func (g *Graph) takes(in []ID) {
 // HasDynamicStart reports that a part has been read from such a place on since the graph began: in the gradient of that part the
 // same place is an argument too.
 func (g *Graph) HasDynamicStart(n, at int64) bool {
-	_, ok := g.taken[place{n, at}]
+	_, ok := g.starts[place{n, at}]
 	return ok
 }
 
@@ -307,7 +307,7 @@ func (g *Graph) Reset() {
 		return
 	}
 	clear(g.nodes) // drops the pointers to shapes
-	clear(g.taken)
+	clear(g.starts)
 	g.nodes, g.ins, g.attrs, g.manual, g.Loc = g.nodes[:0], g.ins[:0], g.attrs[:0], false, 0
 }
 

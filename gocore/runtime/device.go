@@ -194,13 +194,13 @@ func (d *Device) Wait(launches int64, timeout time.Duration) bool {
 }
 
 // TakeFailure is the error of the launches that have failed since the last call, nil if none has: what reading their
-// results gives. It leaves out those whose argument had failed, and those that Told named.
+// results gives. It leaves out those whose argument had failed, and those that Reported named.
 func (d *Device) TakeFailure() error { return d.failures.take() }
 
-// Told says that a caller gets an error that reading a result gave; TakeFailure does not return it again.
-func (d *Device) Told(err error) {
+// Reported says that a caller gets an error that reading a result gave; TakeFailure does not return it again.
+func (d *Device) Reported(err error) {
 	if err != nil {
-		d.failures.told(err)
+		d.failures.reported(err)
 	}
 }
 

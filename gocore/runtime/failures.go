@@ -18,11 +18,11 @@ type failures struct {
 	list []*failed
 }
 
-// failed is a launch that failed. Its results may fail one by one, each by a cause of its own: who is told of one is told
+// failed is a launch that failed. Its results may fail one by one, each by a cause of its own: a caller who is given one knows
 // of the launch. Fields are guarded by the mutex of failures.
 type failed struct {
 	causes []error // by which a reader's error is known again
-	err    error   // that reading the first failed result gives; nil once a caller was told
+	err    error   // that reading the first failed result gives; nil once a caller was given it
 }
 
 // by reports that the launch failed by a cause.
@@ -31,7 +31,7 @@ func (o *failed) by(err error) bool {
 }
 
 // note keeps a failure for take; into is what an earlier result of the launch got, nil for none. An equal failure that no
-// one was told of stands for both.
+// caller was given stands for both.
 func (f *failures) note(into *failed, cause, err error) *failed {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -47,8 +47,8 @@ func (f *failures) note(into *failed, cause, err error) *failed {
 	return into
 }
 
-// noteExecution keeps the failure of an execution, unless an equal one is known: readers of its results may have been told
-// of it already, and what is computed from them fails with the same text.
+// noteExecution keeps the failure of an execution, unless an equal one is known: readers of its results may have been given
+// it already, and what is computed from them fails with the same text.
 func (f *failures) noteExecution(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -57,7 +57,7 @@ func (f *failures) noteExecution(err error) {
 	}
 }
 
-// add appends to the list. If that is full, a failure that a caller was told of makes room, or the new one is dropped.
+// add appends to the list. If that is full, a failure that a caller was given is dropped, else the new one.
 func (f *failures) add(o *failed) {
 	f.list = append(f.list, o)
 	if len(f.list) > mostFailures {
@@ -69,8 +69,8 @@ func (f *failures) add(o *failed) {
 	}
 }
 
-// told says that a caller was told of err. The failure of an execution can be read from a result before it is noted.
-func (f *failures) told(err error) {
+// reported says that a caller has been given err. The failure of an execution can be read from a result before it is noted.
+func (f *failures) reported(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	known := false
@@ -84,21 +84,21 @@ func (f *failures) told(err error) {
 	}
 }
 
-// take returns what no caller was told of, nil if that is nothing, and forgets all failures.
+// take returns what no caller was given, nil if that is nothing, and forgets all failures.
 func (f *failures) take() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var untold []error
+	var unreported []error
 	for _, o := range f.list {
 		if o.err != nil {
-			untold = append(untold, o.err)
+			unreported = append(unreported, o.err)
 		}
 	}
 	f.list = nil
-	if len(untold) == 1 {
-		return untold[0]
+	if len(unreported) == 1 {
+		return unreported[0]
 	}
-	return errors.Join(untold...)
+	return errors.Join(unreported...)
 }
 
 // same reports that err tells of a cause. A plugin repeats the text of a failed execution for each of its results and for

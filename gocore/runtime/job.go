@@ -232,8 +232,8 @@ func (j *Job) enter(x *Executable) error {
 		segments[i] = *s
 	}
 	j.waits = &wait{j.awake.Total(), exchanges}
-	known := x.told
-	x.told = true
+	known := x.posted
+	x.posted = true
 	j.unreported = nil
 	if known {
 		j.unreported = segments

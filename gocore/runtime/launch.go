@@ -32,10 +32,10 @@ type Executable struct {
 	raw  []pjrt.Buffer // scratch of the launch that holds Device.run
 	outs []pjrt.Buffer
 	// joint says that each process of the job runs a replica, or its partitions. exchanges is what this one
-	// exchanges with others, as far as the plugin shows its programs; told says that they were sent it.
+	// exchanges with others, as far as the plugin shows its programs; posted says that they were sent it.
 	joint     bool
 	exchanges []exchange
-	told      bool
+	posted    bool
 }
 
 // Division is how devices divide the work of a program.

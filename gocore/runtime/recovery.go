@@ -28,7 +28,7 @@ func (d *Device) recovery(l *Launch, cause error) {
 		return
 	}
 	_, ops := s.bisection.Need(all)
-	s.room = 4096 + 2*ops
+	s.budget = 4096 + 2*ops
 	sound := slices.DeleteFunc(slices.Clone(all), func(r int) bool {
 		err := s.argument([]int{r})
 		if err != nil {
@@ -51,7 +51,7 @@ type recovery struct {
 	d         *Device
 	l         *Launch
 	bisection Bisection
-	room      int // operations that may still be compiled: a large program is not compiled for each of its results
+	budget    int // operations that may still be compiled: a large program is not compiled for each of its results
 	failed    bool
 	noted     *failed // for a caller who waits; nil if nothing failed but for its arguments
 }
@@ -97,7 +97,7 @@ func (s *recovery) attempt(results []int, cause error) {
 		return
 	}
 	args, ops := s.bisection.Need(results)
-	if s.room -= ops; s.room < 0 {
+	if s.budget -= ops; s.budget < 0 {
 		s.fail(results, cause)
 		return
 	}

@@ -302,7 +302,7 @@ func TestFailures(t *testing.T) {
 			z := f.run(f.double(-1), []int32{-1}, y)
 			for what, b := range map[string]*Buffer{"result": y, "result of the result": z} {
 				_, err := read(b)
-				f.Told(err)
+				f.Reported(err)
 				if err == nil || !strings.Contains(err.Error(), "no luck") {
 					t.Errorf("%s: %v", what, err)
 				}
@@ -352,7 +352,7 @@ func TestTakeFailure(t *testing.T) {
 			if _, err := read(failed[2]); err == nil || !strings.Contains(err.Error(), "second") {
 				t.Error(err)
 			} else {
-				f.Told(err)
+				f.Reported(err)
 			}
 			f.Wait(f.Submitted(), 0)
 			err := f.TakeFailure()
@@ -397,7 +397,7 @@ func TestManyFailuresThatReadersWereToldOf(t *testing.T) {
 	}
 	for range mostFailures + 1 {
 		b := fail()
-		f.Told(b.Await())
+		f.Reported(b.Await())
 		b.Release()
 	}
 	fail().Release()
@@ -418,7 +418,7 @@ func TestAFailedArgumentDoesNotHideAnotherFailure(t *testing.T) {
 	if err := bad.Await(); err == nil {
 		t.Fatal("the argument has not failed")
 	} else {
-		f.Told(err)
+		f.Reported(err)
 	}
 	l := &Launch{Program: &parted{p}, Args: []*Buffer{bad, f.array(1, 2)}, Donors: []int32{-1, -1}, Given: make([]bool, 2)}
 	l.NewOuts(f.Device, []*shape.Shape{pair, pair}, nil)

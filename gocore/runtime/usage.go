@@ -5,17 +5,17 @@ import "sync/atomic"
 // Usage is the memory of a device's arrays, by their shapes, as the programs of this process take it: what the plugin's
 // allocator adds for alignment is not in it. With SPMD it is that of all devices together.
 type Usage struct {
-	Bytes, Arrays            int64 // now
-	PeakBytes, PeakArrays    int64 // at most since ResetPeak; the bytes with what a program computes on the way
-	Taken, Freed             int64 // bytes since ResetTotals
-	TakenArrays, FreedArrays int64 // arrays since ResetTotals
+	Bytes, Arrays                int64 // now
+	PeakBytes, PeakArrays        int64 // at most since ResetPeak; the bytes with what a program computes on the way
+	Allocated, Freed             int64 // bytes since ResetTotals
+	AllocatedArrays, FreedArrays int64 // arrays since ResetTotals
 }
 
 // usage counts a Usage without a lock.
 type usage struct {
-	bytes, arrays         atomic.Int64
-	peakBytes, peakArrays atomic.Int64
-	taken, takenArrays    atomic.Int64
+	bytes, arrays              atomic.Int64
+	peakBytes, peakArrays      atomic.Int64
+	allocated, allocatedArrays atomic.Int64
 	// The totals of freed bytes and arrays follow from the others: what was allocated, and is freed.
 	bytesAtReset, arraysAtReset atomic.Int64
 }
@@ -23,8 +23,8 @@ type usage struct {
 // add counts an array that a program or a transfer has made.
 func (u *usage) add(bytes int64) {
 	u.bytes.Add(bytes)
-	u.taken.Add(bytes)
-	u.takenArrays.Add(1)
+	u.allocated.Add(bytes)
+	u.allocatedArrays.Add(1)
 	raise(&u.peakArrays, u.arrays.Add(1))
 }
 
@@ -49,9 +49,9 @@ func raise(peak *atomic.Int64, to int64) {
 // Usage is what the device's arrays take.
 func (d *Device) Usage() Usage {
 	u := &d.usage
-	s := Usage{Bytes: u.bytes.Load(), Arrays: u.arrays.Load(), Taken: u.taken.Load(), TakenArrays: u.takenArrays.Load()}
+	s := Usage{Bytes: u.bytes.Load(), Arrays: u.arrays.Load(), Allocated: u.allocated.Load(), AllocatedArrays: u.allocatedArrays.Load()}
 	s.PeakBytes, s.PeakArrays = max(u.peakBytes.Load(), s.Bytes), max(u.peakArrays.Load(), s.Arrays)
-	s.Freed, s.FreedArrays = u.bytesAtReset.Load()+s.Taken-s.Bytes, u.arraysAtReset.Load()+s.TakenArrays-s.Arrays
+	s.Freed, s.FreedArrays = u.bytesAtReset.Load()+s.Allocated-s.Bytes, u.arraysAtReset.Load()+s.AllocatedArrays-s.Arrays
 	return s
 }
 
@@ -63,8 +63,8 @@ func (d *Device) ResetPeak() {
 
 // ResetTotals forgets what was allocated and freed.
 func (d *Device) ResetTotals() {
-	d.usage.taken.Store(0)
-	d.usage.takenArrays.Store(0)
+	d.usage.allocated.Store(0)
+	d.usage.allocatedArrays.Store(0)
 	d.usage.bytesAtReset.Store(d.usage.bytes.Load())
 	d.usage.arraysAtReset.Store(d.usage.arrays.Load())
 }
