@@ -55,6 +55,8 @@ func (v *View) bytes() View {
 
 // Read records the value of a view as a dense array of its size. A view that is the storage's value as
 // it stands records nothing and allocates nothing.
+//
+// A stale handle, or a view that does not fit its storage, is an errs.Runtime. A cell without a value gives its own error.
 func (s *Store) Read(v *View) (ir.ID, error) {
 	c, err := s.Cell(v.Handle)
 	if err != nil {
@@ -117,7 +119,8 @@ func (t *Trace) Zeros(d dtype.DType, dims []int64) ir.ID {
 	return t.Graph.Add(ir.OpZeros, nil, *w, shape.Of(d, dims), 0)
 }
 
-// Write records that the dense array val, of the view's size and type, is stored in the view.
+// Write records that the dense array val, of the view's size and type, is stored in the view. Errors are those of Read;
+// a view that has an element several times is an errs.Runtime, with torch's text.
 func (s *Store) Write(v *View, val ir.ID) error {
 	c, err := s.Cell(v.Handle)
 	if err != nil {
@@ -162,7 +165,7 @@ func (s *Store) Write(v *View, val ir.ID) error {
 }
 
 // WriteUniform is Write for a value whose elements are all equal: a view that has an element several times
-// gets it once.
+// gets it once. Errors are those of Read.
 func (s *Store) WriteUniform(v *View, val ir.ID) error {
 	if s.CheckWrite(v) == nil {
 		return s.Write(v, val)
@@ -562,6 +565,7 @@ func (w *words) ints(x []int64) {
 }
 
 // Resize changes the bytes of a storage. What fits of its value stays; new bytes are zero.
+// A stale handle is an errs.Runtime. A cell without a value gives its own error.
 func (s *Store) Resize(h Handle, bytes int64) error {
 	c, err := s.Cell(h)
 	if err != nil {

@@ -158,6 +158,7 @@ func (d *Disk) open(key string, data []byte) ([]byte, error) {
 }
 
 // Put writes a value; nothing on a read-only directory. Readers see the whole of it or nothing.
+// Errors are those of the file system.
 func (d *Disk) Put(key string, value []byte) error {
 	if d.readOnly {
 		return nil

@@ -1,4 +1,4 @@
-// Package engine is the core as its callers see it: Trace records an op, Sync computes what was
+// Package engine is the core as its callers see it: Trace records an op, Step computes what was
 // recorded, Fetch and Upload move data. It holds the process's only global state.
 //
 // One lock, gate.mu, guards the storages and the graphs. It is held while an op is recorded and while
@@ -7,6 +7,13 @@
 // follows. See compiling.go.
 //
 // The engine is divided into parts; see docs/adr/0018-the-engine-is-divided.md.
+//
+// # Errors
+//
+// Errors are those of package errs. Every call may give errs.Runtime: no device is open, or there is no device or storage of
+// a number. A call that takes the lock gives errs.Busy while a program is compiled that has to come first: the caller
+// repeats it. A call that reads a value, or waits, gives the error of the program that computes it. That is errs.NotLower
+// or errs.Compile before it runs, then errs.Xla, errs.OOM, errs.LinAlg or errs.Donated. The comment of a method names others.
 //
 // The package may import every other core package; bindings import no other core package but this one.
 package engine
