@@ -27,6 +27,17 @@ void pjc_free(int purpose, void *p, size_t size) {
   free(p);
 }
 
+void *pjc_array(size_t size) {
+  enum { ALIGN = 64 /* of XLA's cpu_function_runtime */ };
+  void *p = NULL;
+  return posix_memalign(&p, ALIGN, (size + ALIGN - 1) & ~(size_t)(ALIGN - 1)) == 0 ? p : NULL;
+}
+
+void pjc_array_free(void *memory, void *owner) {
+  (void)memory;
+  free(owner);
+}
+
 void pjc_memory(int purpose, int64_t *bytes, int64_t *blocks) {
   *bytes = atomic_load(&memory[purpose].bytes);
   *blocks = atomic_load(&memory[purpose].blocks);

@@ -39,6 +39,8 @@ enum {
 
 void *pjc_alloc(int purpose, size_t size);             // zeroed; null if none
 void pjc_free(int purpose, void *memory, size_t size);  // null is allowed
+void *pjc_array(size_t size);                           // not zeroed, aligned for any program; null if none
+void pjc_array_free(void *memory, void *owner);         // of pjc_array, as PJRT calls it back; the two are one
 void pjc_memory(int purpose, int64_t *bytes, int64_t *blocks);
 
 // ---- Loading.

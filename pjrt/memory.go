@@ -37,6 +37,16 @@ func Stage(bytes int64) unsafe.Pointer {
 	return C.pjc_alloc(C.PJC_MEM_STAGE, C.size_t(bytes))
 }
 
+// NewOwned is memory of the host for an array, with its owner; it has no address if the host has none. Adopt takes it, or
+// FreeOwned frees it.
+func NewOwned(bytes int64) Owned {
+	at := C.pjc_array(C.size_t(bytes))
+	return Owned{Address: at, Free: unsafe.Pointer(C.pjc_array_free), Owner: at}
+}
+
+// FreeOwned frees what NewOwned gave and no one has adopted.
+func FreeOwned(m Owned) { C.pjc_array_free(m.Address, m.Owner) }
+
 // Unstage frees what Stage gave, of the same number of bytes; nil is allowed.
 func Unstage(at unsafe.Pointer, bytes int64) {
 	C.pjc_free(C.PJC_MEM_STAGE, at, C.size_t(bytes))

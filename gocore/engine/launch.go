@@ -18,8 +18,9 @@ import (
 // references of the leaves that are parameters, and one of the program.
 func (pl *planner) launch(d *runtime.Device, t *alias.Trace, p *program) *runtime.Launch {
 	pl.watch(p)
-	l := &runtime.Launch{Program: p, Donors: p.donors, Given: slices.Clone(pl.plan.Given), Step: syncs.Value(), Recorded: profile.Number(),
-		Args: make([]*runtime.Buffer, len(pl.plan.Params))}
+	l := runtime.NewLaunch(len(pl.plan.Params), len(p.results))
+	l.Program, l.Donors, l.Step, l.Recorded = p, p.donors, syncs.Value(), profile.Number()
+	copy(l.Given, pl.plan.Given)
 	for i, place := range pl.plan.Params {
 		l.Args[i] = t.Leaves[place].Buf.(*runtime.Buffer)
 		t.Leaves[place].Buf = nil

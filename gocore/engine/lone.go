@@ -33,13 +33,16 @@ type kernel struct {
 }
 
 const (
-	// leastWork is below what it costs to start either.
-	leastWork = 1 << 12
+	// leastWork is what a graph computes at least. Below it a kernel of torch's takes half of what the plugin takes to start a
+	// program, too; but programs that people look at are of such sizes.
+	leastWork = 1 << 8
 	// mostUnfused is the bytes beyond which a compiled program pays: of intermediate values, which it fuses, and of results that
 	// it writes into the memory of an argument. Torch's kernels make new ones, which pointwise ops would pay for.
 	mostUnfused = 8 << 20
-	// mostKernels is how many of them run for a graph.
-	mostKernels = 4
+	// mostKernels is how many of them run for a graph: the layers of a small model on a row or a few, for one.
+	mostKernels = 8
+	// mostFusing is how many of these a compiled program would fuse.
+	mostFusing = 4
 	// mostHere is how long a launch may hold up its thread, in nanoseconds: a person does not notice it. Threads that compute for
 	// this thread then need not be woken, as they would be if those of the thread of torch's kernels were awake too.
 	mostHere = 5e7
@@ -84,8 +87,8 @@ func measuredKernels() map[ir.Op][]kernel {
 	add(kernel{nanoseconds: 5}, "scatter_add nonzero_static max_pool2d_with_indices max_pool2d_with_indices_backward upsample_bilinear2d grid_sampler_2d")
 	add(kernel{nanoseconds: 100}, "sort sort.stable topk kthvalue mode median")
 	add(kernel{nanoseconds: 100, from: 1 << 10}, "linalg_cholesky_ex _linalg_det _linalg_solve_ex linalg_inv_ex linalg_qr _linalg_svd _linalg_eigh")
-	add(kernel{nanoseconds: 0.03, work: interp.Multiplications, from: 1 << 15, upTo: 1 << 25, types: []dtype.DType{dtype.F32}}, "mm bmm mv")
-	add(kernel{nanoseconds: 0.06, work: interp.Multiplications, from: 1 << 15, upTo: 1 << 28, types: []dtype.DType{dtype.F64}}, "mm bmm mv")
+	add(kernel{nanoseconds: 0.03, work: interp.Multiplications, from: 1 << 12, upTo: 1 << 25, types: []dtype.DType{dtype.F32}}, "mm bmm mv addmm")
+	add(kernel{nanoseconds: 0.06, work: interp.Multiplications, from: 1 << 12, upTo: 1 << 28, types: []dtype.DType{dtype.F64}}, "mm bmm mv")
 	add(kernel{nanoseconds: 0.05, work: interp.Multiplications, from: 1 << 20}, "convolution")
 	add(kernel{nanoseconds: 40, from: 1 << 12}, "_scaled_dot_product_flash_attention_for_cpu")
 	return m
@@ -111,7 +114,7 @@ func lone(p *lazy.Plan) (yes bool, place torchcpu.Place) {
 	if slices.Contains(p.Given, true) {
 		return false, torchcpu.Apart
 	}
-	unfused, taken, fused := int64(0), int64(0), true
+	unfused, taken := int64(0), int64(0)
 	root := make(map[ir.ID]bool, len(p.Roots))
 	for _, r := range p.Roots {
 		if g.Shape(r.ID).Numel() == 0 {
@@ -122,7 +125,7 @@ func lone(p *lazy.Plan) (yes bool, place torchcpu.Place) {
 			taken += g.Shape(r.ID).Bytes()
 		}
 	}
-	took, calls, large := 0.0, 0, false
+	took, calls, fusing, large := 0.0, 0, 0, false
 	for _, id := range p.Nodes {
 		op := g.At(id).Op
 		if op == ir.OpData || op == ir.OpScalar || free[op] {
@@ -136,12 +139,14 @@ func lone(p *lazy.Plan) (yes bool, place torchcpu.Place) {
 		large = large || work >= cmp.Or(k.from, leastWork)
 		took += work * k.nanoseconds
 		calls++
-		fused = fused && k.fuses
+		if k.fuses {
+			fusing++
+		}
 		if k.fuses && !root[id] {
 			unfused += g.Shape(id).Bytes()
 		}
 	}
-	yes = large && calls <= mostKernels && unfused+taken <= mostUnfused && (taken == 0 || !fused)
+	yes = large && calls <= mostKernels && fusing <= mostFusing && unfused+taken <= mostUnfused && (taken == 0 || fusing < calls)
 	switch {
 	case !yes || took > mostHere:
 		place = torchcpu.Apart

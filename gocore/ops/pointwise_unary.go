@@ -16,9 +16,9 @@ const (
 // unaryRows are the functions of one number.
 var unaryRows = []Row{
 	elementary("exp", (*stablehlo.Builder).Exponential).shortcut("exp exp_"),
-	elementary("expm1", (*stablehlo.Builder).ExponentialMinusOne),
+	elementary("expm1", (*stablehlo.Builder).ExponentialMinusOne).shortcut("expm1"),
 	elementary("log", (*stablehlo.Builder).Log).shortcut("log"),
-	elementary("log1p", (*stablehlo.Builder).LogPlusOne),
+	elementary("log1p", (*stablehlo.Builder).LogPlusOne).shortcut("log1p"),
 	elementary("sqrt", (*stablehlo.Builder).Sqrt).shortcut("sqrt sqrt_"),
 	elementary("sin", (*stablehlo.Builder).Sine).shortcut("sin"),
 	elementary("cos", (*stablehlo.Builder).Cosine).shortcut("cos"),
@@ -44,8 +44,8 @@ var unaryRows = []Row{
 	unary("relu", "clamp_min_scalar_cpu", reals, func(b *stablehlo.Builder, x value) value { return b.Maximum(x, b.ConstLike(x, 0)) }).shortcut("relu relu_").
 		refuse(bools, errs.NotImpl, "Boolean inputs not supported for relu").
 		refuse(complexes, errs.NotImpl, "clamp is not supported for complex types"),
-	rounding("floor", (*stablehlo.Builder).Floor).exactOut(),
-	rounding("ceil", (*stablehlo.Builder).Ceil).exactOut(),
+	rounding("floor", (*stablehlo.Builder).Floor).exactOut().shortcut("floor"),
+	rounding("ceil", (*stablehlo.Builder).Ceil).exactOut().shortcut("ceil"),
 	rounding("trunc", trunc).exactOut(),
 	unary("round", "round_vml_cpu", reals, wholeOr((*stablehlo.Builder).RoundNearestEven)).exactOut(),
 	{Name: "round.decimals", Schema: "(Tensor self, *, int decimals) -> Tensor", ExactOut: true, Infer: inferRoundDecimals, Lower: lowerRoundDecimals},

@@ -166,11 +166,11 @@ func (a axes) nonEmpty(c *Ctx, name string, without errs.Kind) error {
 }
 
 var sumRows = []Row{
-	total("sum", allTypeSchema, overType, addUp),
+	total("sum", allTypeSchema, overType, addUp).shortcut("sum"),
 	total("sum.dim_IntList", dimsTypeSchema, overBoth, addUp),
-	total("prod", allTypeSchema, overType, (*stablehlo.Builder).ReduceProd),
+	total("prod", allTypeSchema, overType, (*stablehlo.Builder).ReduceProd).shortcut("prod"),
 	total("prod.dim_int", "(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", overBoth, (*stablehlo.Builder).ReduceProd),
-	mean("mean", allTypeSchema, overType),
+	mean("mean", allTypeSchema, overType).shortcut("mean"),
 	mean("mean.dim", dimsTypeSchema, overBoth),
 	nansum,
 	nonzeros("count_nonzero", "(Tensor self, int? dim=None) -> Tensor"),

@@ -12,8 +12,8 @@ import (
 var extremumRows = []Row{
 	extremum("amax", "max_values_cpu", amaxSchema, overDim, greatest).exactOut(),
 	extremum("amin", "min_values_cpu", amaxSchema, overDim, least).exactOut(),
-	extremum("max", "max_all", unarySchema, overAll, greatest).overlapping(Apart),
-	extremum("min", "min_all", unarySchema, overAll, least).overlapping(Apart),
+	extremum("max", "max_all", unarySchema, overAll, greatest).overlapping(Apart).shortcut("max"),
+	extremum("min", "min_all", unarySchema, overAll, least).overlapping(Apart).shortcut("min"),
 	extremumDim("max", greatest).overlapping(Apart).exactOut(),
 	extremumDim("min", least).overlapping(Apart).exactOut(),
 	extremumPlace("argmax", greatest).exactOut(),

@@ -40,7 +40,8 @@ type Buffer struct {
 	pins     atomic.Int32
 	host     atomic.Uintptr // what Pin gives, once that is known
 	borrowed bool           // the memory is the host's, and was there before
-	adopted  bool           // the memory is torch's, which computed the value there
+	adopted  bool           // the memory is not the plugin's: torch's, which computed the value there, or own
+	own      pjrt.Owned     // the memory that the plugin does not know; see memory.go
 	counted  atomic.Bool    // it is in the device's usage
 }
 
@@ -122,12 +123,18 @@ func (b *Buffer) Release() {
 	live.Add(-1)
 	liveBytes.Add(-b.bytes)
 	b.gone()
-	countUnreported(b.Dev.client.Destroy(b.parts...))
+	if b.own.Address == nil {
+		countUnreported(b.Dev.client.Destroy(b.parts...))
+	}
 	b.returned()
 }
 
-// returned counts memory of torch's that the buffer had.
+// returned gives back memory of the buffer's own, and counts what was not the plugin's.
 func (b *Buffer) returned() {
+	if b.own.Address != nil {
+		b.Dev.spares.put(spare{b.own, b.bytes})
+		b.own = pjrt.Owned{}
+	}
 	if b.adopted {
 		b.adopted = false
 		b.Dev.adopted.Add(-b.bytes)
@@ -256,7 +263,7 @@ func (b *Buffer) Unpin() { b.pins.Add(-1) }
 
 // finish waits until the buffer is computed.
 func (b *Buffer) finish() error {
-	if err := b.Await(); err != nil {
+	if err := b.Await(); err != nil || b.host.Load() != 0 { // which may have become known meanwhile
 		return err
 	}
 	for _, raw := range b.parts {
@@ -298,8 +305,8 @@ func (b *Buffer) AwaitFor(timeout time.Duration) (bool, error) {
 	if b.state.Load() == bufPending && (timeout == 0 || !b.Dev.waitUntil(b.Ready, timeout)) {
 		return false, nil
 	}
-	if err := b.Await(); err != nil {
-		return false, err
+	if err := b.Await(); err != nil || b.host.Load() != 0 {
+		return err == nil, err
 	}
 	done, err := b.awaitUntil(until)
 	return done && err == nil, b.recorded(b.Dev.explain(err, "computing %s on %s", b.Shape, b.Dev))

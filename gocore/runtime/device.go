@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/pjrt"
@@ -34,6 +35,8 @@ type Device struct {
 	queue   []*Launch
 	working bool
 
+	addresses []unsafe.Pointer // scratch of the launch that runs: of its arguments and results
+
 	failures  failures
 	submitted int64        // launches ever queued; guarded by mu
 	started   atomic.Int64 // launches that have left the queue; written under mu
@@ -45,7 +48,8 @@ type Device struct {
 
 	usage usage
 
-	adopted     atomic.Int64 // bytes of the buffers whose memory is torch's
+	spares      spares
+	adopted     atomic.Int64 // bytes of the buffers whose memory is not the plugin's
 	peak        atomic.Int64 // the most bytes in use that MemoryStats has reported
 	mostAdopted func() int64 // of them; the device's limit does not count them
 }

@@ -50,7 +50,9 @@ func (d *Device) interpret(l *Launch) (done bool, err error) {
 		interpretFailed.Add(1)
 		return false, nil
 	}
-	args := make([]unsafe.Pointer, len(l.Args))
+	d.addresses = slices.Grow(d.addresses[:0], len(l.Args)+len(l.Outs))[:len(l.Args)+len(l.Outs)]
+	clear(d.addresses)
+	args, into := d.addresses[:len(l.Args)], d.addresses[len(l.Args):]
 	for i, a := range l.Args {
 		at, err := a.memory()
 		if err != nil {
@@ -63,7 +65,6 @@ func (d *Device) interpret(l *Launch) (done bool, err error) {
 	}
 	start, span := time.Now(), profile.Begin().Of(l.Recorded)
 	defer l.recordInterpretation(d)()
-	into := make([]unsafe.Pointer, len(l.Outs))
 	takes := l.takes()
 	prepared := !takes && d.prepare(l, into)
 	results, err := l.Interpret.Run(args, into, l.here)
@@ -82,10 +83,10 @@ func (d *Device) interpret(l *Launch) (done bool, err error) {
 	}
 	span.End(profile.Kernels, int64(len(l.Outs)))
 	for i, o := range l.Outs {
-		o.ready()
-		if into[i] != nil {
+		if into[i] != nil { // before it is ready: who finds it so asks the plugin where no address is known
 			o.host.Store(uintptr(into[i]))
 		}
+		o.ready()
 	}
 	for i, a := range l.Args {
 		if l.given(i) {
@@ -119,6 +120,10 @@ func (d *Device) prepare(l *Launch, into []unsafe.Pointer) bool {
 		if !l.Interpret.Places(i) || o.Shape.Numel() == 0 {
 			continue
 		}
+		if o.takeOwn() {
+			into[i] = o.own.Address
+			continue
+		}
 		raw, err := d.client.Uninitialized(pjrt.Type(o.Shape.DType.PJRT()), o.Shape.Dims, memory)
 		if err == nil {
 			var at uintptr
@@ -148,11 +153,8 @@ func (l *Launch) copied() (bytes int64) {
 // dropResults frees the results' buffers that prepare or place has made.
 func (l *Launch) dropResults() {
 	for _, o := range l.Outs {
-		if raw := o.parts[0]; raw != 0 {
-			countUnreported(o.Dev.client.Destroy(raw))
-			o.parts[0] = 0
-			o.returned()
-		}
+		countUnreported(o.Dev.client.Destroy(o.parts...))
+		o.returned()
 	}
 }
 
@@ -172,7 +174,9 @@ func (d *Device) finishInterpreted(l *Launch, args, into []unsafe.Pointer, resul
 	for i, a := range from {
 		o, arg := l.Outs[i], l.Args[a]
 		results.Copy(i, args[a], o.Shape.Bytes())
+		into[i] = args[a]
 		o.parts[0], arg.parts[0] = arg.parts[0], 0
+		o.own, arg.own = arg.own, pjrt.Owned{}
 		o.adopted, arg.adopted = arg.adopted, false
 	}
 	return true
@@ -200,11 +204,13 @@ func (l *Launch) recordInterpretation(d *Device) (end func()) {
 // memory waits until the buffer is computed and gives its address; 0 where the host cannot read it. The caller runs the
 // launches: no one else takes the buffer over.
 func (b *Buffer) memory() (uintptr, error) {
+	if b.host.Load() == 0 {
+		if err := b.finish(); err != nil {
+			return 0, err
+		}
+	}
 	if at := b.host.Load(); at != 0 {
 		return at, b.Await()
-	}
-	if err := b.finish(); err != nil {
-		return 0, err
 	}
 	at, err := b.address()
 	if err == nil && at != 0 {
@@ -229,7 +235,10 @@ func (d *Device) place(l *Launch, results Interpreted, into []unsafe.Pointer, fr
 			continue
 		}
 		at := results.Data(i)
-		if o.bytes >= leastAdopted && 2*o.bytes >= peak && !l.overlaps(into, at, o.bytes) && d.adopt(o, results, i) {
+		if o.takeOwn() {
+			results.Copy(i, o.own.Address, o.bytes)
+			into[i] = o.own.Address
+		} else if o.bytes >= leastAdopted && 2*o.bytes >= peak && !l.overlaps(into, at, o.bytes) && d.adopt(o, results, i) {
 			into[i] = at
 		} else if err := o.send(0, at, o.Shape.Dims); err != nil {
 			return false

@@ -212,6 +212,22 @@ type Launch struct {
 	wait sync.WaitGroup
 	keep []int32
 	here bool // in the thread that drains the queue
+
+	fewArgs, fewOuts [few]*Buffer // memory of Args, Outs and Given where they are short
+	fewGiven         [few]bool
+}
+
+// few is how many arguments and results of a launch lie within it. Most that are short have no more.
+const few = 4
+
+// NewLaunch makes a launch with room for its arguments, for what Given says of them, and for its results.
+func NewLaunch(args, results int) *Launch {
+	if args > few || results > few {
+		return &Launch{Args: make([]*Buffer, args), Given: make([]bool, args), Outs: make([]*Buffer, 0, results)}
+	}
+	l := &Launch{}
+	l.Args, l.Given, l.Outs = l.fewArgs[:args], l.fewGiven[:args], l.fewOuts[:0]
+	return l
 }
 
 // NewOuts makes the launch's results, each with a reference for the launch and one for the caller.
@@ -326,10 +342,7 @@ func (d *Device) step() {
 	d.mu.Unlock()
 	d.execute(l)
 	d.mu.Lock()
-	d.queue[0] = nil
-	if d.queue = d.queue[1:]; len(d.queue) == 0 {
-		d.queue = nil
-	}
+	d.queue = slices.Delete(d.queue, 0, 1) // it is short: callers wait before it is long
 	d.started.Add(1)
 	d.idle.Broadcast()
 }
@@ -360,6 +373,8 @@ func (d *Device) execute(l *Launch) {
 	}
 	// A result refers to its launch for the wait group: what stayed here would keep every buffer alive
 	// that came before it, from the first step on.
+	clear(l.fewArgs[:])
+	clear(l.fewOuts[:])
 	l.Program, l.Args, l.Packs, l.Outs, l.Given, l.Done, l.Interpret = nil, nil, nil, nil, nil, nil, nil
 }
 
@@ -399,6 +414,9 @@ func done(l *Launch, cause error) (err error) {
 func (d *Device) start(l *Launch, x *Executable) error {
 	for _, a := range l.Args {
 		if err := a.Await(); err != nil {
+			return err
+		}
+		if err := a.tell(); err != nil {
 			return err
 		}
 	}

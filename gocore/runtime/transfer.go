@@ -242,6 +242,12 @@ func (b *Buffer) CopyTo(dst *Device) (*Buffer, error) {
 	if err := b.Await(); err != nil {
 		return nil, err
 	}
+	b.Dev.run.Lock()
+	err := b.tell()
+	b.Dev.run.Unlock()
+	if err != nil {
+		return nil, err
+	}
 	to, err := b.Dev.client.CopyToDevice(b.parts[0], dst.devs[0])
 	if err != nil {
 		return nil, dst.explain(err, "copying %s from %s to %s", b.Shape, b.Dev, dst)

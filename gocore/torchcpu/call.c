@@ -339,7 +339,8 @@ bool torch_run(struct torch_call *call) {
   }
   for (int64_t i = 0; ok && in_place && i < call->out_count; i++) {
     torch_tensor t = NULL;
-    if ((ok = torch_tensor_of(call, &call->out[i], &t))) s.words[s.count++] = (uint64_t)(uintptr_t)t;
+    ok = call->held_out == NULL ? torch_tensor_of(call, &call->out[i], &t) : torch.aoti_torch_new_tensor_handle(call->held_out[i], &t) == 0 || torch_failed(call);
+    if (ok) s.words[s.count++] = (uint64_t)(uintptr_t)t;
   }
   if (!ok) {
     drop(&s);

@@ -461,7 +461,10 @@ static bool do_range(struct machine *m) {
 
 /* n, values… */
 static bool do_free(struct machine *m) {
-  for (int64_t n = next(m); n > 0; n--) drop(&m->values[next(m)]);
+  for (int64_t n = next(m); n > 0; n--) {
+    int64_t i = next(m);
+    if (i >= m->x->param_count) drop(&m->values[i]);
+  }
   return true;
 }
 
@@ -496,6 +499,15 @@ static bool unlist(struct machine *m, torch_tensor *made) {
   return ok;
 }
 
+/* Makes the tensor of an array, unless it is there. */
+static bool keep(struct machine *m, struct torch_kept *k, const struct torch_array *a) {
+  struct torch_call wrap = {.op = NULL};
+  if (k->tensor != NULL && k->data == a->data) return true;
+  drop(&k->tensor);
+  k->data = a->data;
+  return torch_tensor_of(&wrap, a, &k->tensor) || refuse(m, wrap.message);
+}
+
 /* Where the results of a call are to be, if all of them are roots that are wanted in memory of the caller's. */
 static bool placed(struct machine *m, const int64_t *results, int64_t count, struct torch_array *out) {
   for (int64_t i = 0; i < count; i++, results += 4 + results[3]) {
@@ -509,7 +521,7 @@ static bool placed(struct machine *m, const int64_t *results, int64_t count, str
 /* op, whether it returns a list, words: n, words…; patches: n, (place, or ~place for a float, number)…; operands: n, values…; results: n, (value or −1, root or −1, type, rank, dims…)… */
 static bool do_call(struct machine *m) {
   int64_t words[CALL_WORDS];
-  torch_tensor held[CALL_OPERANDS], made[TORCH_MOST] = {0};
+  torch_tensor held[CALL_OPERANDS], held_out[TORCH_MOST], made[TORCH_MOST] = {0};
   struct torch_array out[TORCH_MOST];
   struct torch_call call = {.op = &m->x->program->ops[next(m)], .words = words, .held = held, .made = made};
   bool list = next(m) != 0;
@@ -527,7 +539,15 @@ static bool do_call(struct machine *m) {
   call.in_count = next(m);
   for (int64_t i = 0; i < call.in_count; i++) held[i] = value(m);
   call.out_count = next(m);
-  if (placed(m, m->at, call.out_count, out)) call.out = out;
+  if (placed(m, m->at, call.out_count, out)) {
+    call.out = out, call.held_out = held_out;
+    const int64_t *results = m->at;
+    for (int64_t i = 0; i < call.out_count; i++, results += 4 + results[3]) {
+      struct torch_kept *k = &m->x->kept[m->x->param_count + results[1]];
+      if (!keep(m, k, &out[i])) return false;
+      held_out[i] = k->tensor;
+    }
+  }
   if (!torch_run(&call)) return refuse(m, call.message);
   bool ok = !list || unlist(m, &made[0]);
   for (int64_t i = 0; i < call.out_count; i++) {
@@ -597,9 +617,10 @@ static bool give(struct machine *m, int64_t i) {
 static bool run(struct machine *m) {
   struct torch_execution *x = m->x;
   const struct torch_program *p = x->program;
-  struct torch_call wrap = {.op = NULL};
-  for (int64_t i = 0; i < x->param_count; i++)
-    if (!torch_tensor_of(&wrap, &x->params[i], &m->values[i])) return refuse(m, wrap.message);
+  for (int64_t i = 0; i < x->param_count; i++) {
+    if (!keep(m, &x->kept[i], &x->params[i])) return false;
+    m->values[i] = x->kept[i].tensor;
+  }
   for (const int64_t *at = p->words, *end = at + p->word_count; at < end; at += 2 + at[1]) {
     x->at = at - p->words;
     m->at = at + 2;
@@ -614,9 +635,14 @@ static bool interpret(void *with) {
   struct torch_execution *x = with;
   struct machine m = {.x = x, .values = x->values};
   bool ok = run(&m);
-  for (int64_t i = 0; i < x->program->values; i++) drop(&m.values[i]);
+  for (int64_t i = x->param_count; i < x->program->values; i++) drop(&m.values[i]);
   for (int64_t i = 0; !ok && i < x->program->root_count; i++) drop(&x->roots[i]);
+  if (!ok) torch_forget(x); /* an op that fails may have given its result another shape */
   return ok;
+}
+
+void torch_forget(struct torch_execution *x) {
+  for (int64_t i = 0; i < x->param_count + x->program->root_count; i++) drop(&x->kept[i].tensor);
 }
 
 bool torch_interpret(struct torch_execution *x) {

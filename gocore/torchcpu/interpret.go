@@ -79,7 +79,8 @@ func Prepare(p *interp.Program, params []*shape.Shape, scalars int) *Program {
 	}
 	b := newBlock(uintptr(len(p.Words)+3*len(p.Roots)+rank+int(p.Values))*word + uintptr(len(p.Ops))*unsafe.Sizeof(C.struct_torch_op{}) +
 		uintptr(len(params))*unsafe.Sizeof(C.struct_torch_array{}) + uintptr(numbers)*unsafe.Sizeof(C.struct_torch_number{}) +
-		unsafe.Sizeof(C.struct_torch_program{}) + unsafe.Sizeof(C.struct_torch_execution{}))
+		unsafe.Sizeof(C.struct_torch_program{}) + unsafe.Sizeof(C.struct_torch_execution{}) +
+		uintptr(len(params)+len(p.Roots))*unsafe.Sizeof(C.struct_torch_kept{}))
 	c, x := &room[C.struct_torch_program](&b, 1)[0], &room[C.struct_torch_execution](&b, 1)[0]
 	words, roots, table := room[int64](&b, len(p.Words)), room[int64](&b, len(p.Roots)), room[C.struct_torch_op](&b, len(p.Ops))
 	copy(words, p.Words)
@@ -102,6 +103,7 @@ func Prepare(p *interp.Program, params []*shape.Shape, scalars int) *Program {
 	}
 	x.program, x.params, x.param_count = c, unsafe.SliceData(r.params), C.int64_t(len(params))
 	x.numbers, x.values = unsafe.SliceData(r.numbers), unsafe.SliceData(room[C.torch_tensor](&b, int(p.Values)))
+	x.kept = unsafe.SliceData(room[C.struct_torch_kept](&b, len(params)+len(p.Roots)))
 	x.roots, x.into = unsafe.SliceData(r.roots), unsafe.SliceData(r.into)
 	r.memory = b
 	return r
@@ -115,12 +117,20 @@ func numberOf(n ir.Number) C.struct_torch_number {
 func (p *Program) Places(result int) bool { return p.placed[result] }
 
 // Close frees the program. It may be called again.
-func (p *Program) Close() { p.once.Do(func() { C.free(p.memory.at) }) }
+func (p *Program) Close() {
+	p.once.Do(func() {
+		C.torch_forget(p.x)
+		C.free(p.memory.at)
+	})
+}
 
 // Results are what a program has computed: dense arrays in memory of torch's, but for those that were wanted elsewhere.
 type Results struct {
 	tensors []C.torch_tensor
 }
+
+// elsewhere are the results of a run that were all wanted elsewhere.
+var elsewhere Results
 
 // Data is the memory of a result, good until Free.
 func (r *Results) Data(i int) unsafe.Pointer { return C.torch_data(r.tensors[i]) }
@@ -146,7 +156,9 @@ func (r *Results) Return(i int, owned pjrt.Owned) { r.tensors[i] = C.torch_tenso
 // Free frees the results. It may be called again.
 func (r *Results) Free() {
 	for _, t := range r.tensors {
-		C.torch_free(t)
+		if t != nil {
+			C.torch_free(t)
+		}
 	}
 	r.tensors = nil
 }
@@ -178,6 +190,9 @@ func (p *Program) Run(args, into []unsafe.Pointer, numbers []ir.Number, place Pl
 	p.x.place = uint32(place)
 	if !C.torch_interpret(p.x) {
 		return nil, errs.New(errs.Xla, "%s", C.GoString(&p.x.message[0]))
+	}
+	if !slices.ContainsFunc(p.roots, func(t C.torch_tensor) bool { return t != nil }) {
+		return &elsewhere, nil
 	}
 	return &Results{slices.Clone(p.roots)}, nil
 }

@@ -106,6 +106,7 @@ struct torch_call {
   int64_t in_count, out_count;
   const int64_t *which; /* which of the op's results each of out is; NULL: the first ones */
   const torch_tensor *held; /* the operands as tensors of the caller's, not in; NULL: in */
+  const torch_tensor *held_out; /* out as tensors of the caller's; NULL: there are none */
   torch_tensor *made;       /* takes all of the op's results as tensors that the caller owns; NULL: they are copied to out */
   char message[1024];   /* what went wrong */
 };
@@ -173,12 +174,20 @@ enum torch_place {
   TORCH_SERIAL, /* and in no other one */
 };
 
+/* The tensor of an array in memory of the caller's. A loop has its arrays where it had them before, or its last but one did: making
+ * their tensors again takes as long as a small kernel. */
+struct torch_kept {
+  void *data;
+  torch_tensor tensor;
+};
+
 struct torch_execution {
   const struct torch_program *program;
   const struct torch_array *params;
   int64_t param_count;
   const struct torch_number *numbers;
   torch_tensor *values; /* room for those of the program, all NULL */
+  struct torch_kept *kept; /* of the parameters, then of the results: room for the tensors of the run before */
   torch_tensor *roots; /* takes the results: dense, and in memory of their own */
   void *const *into;   /* memory of each result that it is to be in; NULL: memory of torch's */
   enum torch_place place;
@@ -188,6 +197,9 @@ struct torch_execution {
 
 /* Runs a program; false if it failed, and message says why. */
 bool torch_interpret(struct torch_execution *x);
+
+/* Frees what an execution keeps from run to run. */
+void torch_forget(struct torch_execution *x);
 
 /* The memory of a dense tensor. */
 void *torch_data(torch_tensor t);

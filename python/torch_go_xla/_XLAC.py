@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from . import _step
 from ._backend import partitioning
 from ._backend.core import device_index, is_xla
 from ._backend.op_sharding import OpSharding, ShardingType
@@ -44,13 +45,10 @@ def _xla_step_marker(device: str, devices: Sequence[str], wait: bool = True, res
             _native.sync(d, mark=d == targets[-1])
         if wait:
             _native.finish_all(targets)
-        if not targets and _native.opened:
-            _native.sync(-1, True, wait)
+        if not targets:
+            _native.end_step(wait)
     finally:
-        if path := _native.metrics_file:
-            from .debug.metrics_saver import append_report
-
-            append_report(path)
+        _step.report()
 
 
 def _xla_sync_multi(

@@ -186,7 +186,7 @@ def sync(wait: bool = False, reset_scope: bool = True) -> None:
         >>> x.tolist()
         [2.0, 2.0]
     """
-    _step.end(wait, reset_scope)
+    _step.end(wait)
 
 
 @contextlib.contextmanager

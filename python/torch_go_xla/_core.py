@@ -69,6 +69,13 @@ def translate(error: RuntimeError) -> BaseException:
     return error
 
 
+def raise_unless_busy(error: RuntimeError) -> None:
+    """Raise the exception that an error of the core stands for, unless the call has to be repeated."""
+    named = translate(error)
+    if not isinstance(named, BlockingIOError):
+        raise named from None
+
+
 class NativeCore(Control, Ends):
     """The process's core."""
 
@@ -93,9 +100,7 @@ class NativeCore(Control, Ends):
             try:
                 return function(*args)
             except RuntimeError as e:
-                error = translate(e)
-            if not isinstance(error, BlockingIOError):
-                raise error from None
+                raise_unless_busy(e)
 
     # ---- opening ----
 
@@ -195,7 +200,13 @@ class NativeCore(Control, Ends):
 
     def finish(self, device: int) -> None:
         """Wait as `wait` does, for all devices for -1; raise what has failed, unless reading a result has raised it."""
-        if self.call(self.fast.finish, device):
+        busy = False
+        try:  # without `call`, which takes as long as the crossing
+            through = self.fast.finish(device)
+        except RuntimeError as e:
+            raise_unless_busy(e)
+            busy = True
+        if self.call(self.fast.finish, device) if busy else through:
             return
         if device < 0:
             self.finish_all(range(self.device_count()))
@@ -216,13 +227,21 @@ class NativeCore(Control, Ends):
 
     def sync(self, device: int, mark: bool = False, wait: bool = False) -> None:
         """Compute what is recorded for a device, -1 for all; return when it is on its way, or done with ``wait``."""
-        self.open()
+        if not self._opened:
+            self.open()
         wait = wait or self._sync_waits
         try:
-            if not self.call(self.fast.sync, device, mark, wait):
+            busy = False
+            try:  # without `call`, as in `finish`
+                through = self.fast.sync(device, mark, wait)
+            except RuntimeError as e:
+                raise_unless_busy(e)
+                busy = True
+            if not (self.call(self.fast.sync, device, mark, wait) if busy else through):
                 self._await_turn(device, wait)
         finally:
-            self._take_back()
+            if self._gone or self._lent:
+                self._take_back()
 
     def _await_turn(self, device: int, wait: bool) -> None:
         """Wait for what was synced to be done, or with few programs before it."""
@@ -236,7 +255,12 @@ class NativeCore(Control, Ends):
     def sync_all(self, device: int, wait: bool) -> None:
         """Compute what is recorded for a device, -1 for all, if devices are open."""
         if self._opened:
-            self.sync(device, wait=wait)
+            self.sync(device, False, wait)
+
+    def end_step(self, wait: bool) -> None:
+        """Sync all devices, if they are open, and count a step."""
+        if self._opened:
+            self.sync(-1, True, wait)
 
     def syncs(self) -> int:
         """Return how many graphs were synced."""

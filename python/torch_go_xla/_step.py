@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from . import _XLAC
+from ._core import core
 from .utils.closures import AsyncClosureHandler, Closure
 
 _waiting: list[tuple[Closure, bool]] = []
@@ -19,13 +19,25 @@ def add_closure(closure: Callable[[], object], run_async: bool) -> None:
         _waiting.append((closure, run_async))
 
 
-def end(wait: bool, reset_scope: bool) -> None:
+def report() -> None:
+    """Append the metrics report to the file that XLA_METRICS_FILE names, if any."""
+    if core.metrics_file:
+        from .debug.metrics_saver import append_report
+
+        append_report(core.metrics_file)
+
+
+def end(wait: bool) -> None:
     """Compute everything that is recorded, on every device, then run the closures that were added.
 
     A closure that ends a step itself finds none of those that were added before it.
     """
     global _handler
-    _XLAC._xla_step_marker("", [], wait=wait, reset_scope=reset_scope)
+    try:
+        core.end_step(wait)
+    finally:
+        if core.metrics_file:
+            report()
     if not _waiting:
         return
     with _lock:

@@ -242,6 +242,58 @@ def test_no_buffer_stays() -> None:
     assert xm.get_memory_info("xla:0")["bytes_used"] <= before
 
 
+def test_a_small_result_is_given_to_programs_that_read_it() -> None:
+    host = floats(SIZE) - 0.5
+    x = host.to("xla")
+    y = x.abs()
+    torch_go_xla.sync(wait=True)
+    seen = torch.from_dlpack(y)
+    with Runs() as runs:
+        z = ((((y + 1).abs() - 2).neg() + 3).exp() * 2).floor()
+    assert runs.by_torch == 0
+    y.add_(1)  # has a program write the new value elsewhere
+    torch_go_xla.sync(wait=True)
+    want = host.abs()
+    torch.testing.assert_close(seen, want)
+    torch.testing.assert_close(z.cpu(), ((((want + 1).abs() - 2).neg() + 3).exp() * 2).floor())
+    torch.testing.assert_close(y.cpu(), want + 1)
+
+
+def test_memory_of_small_results_is_counted_and_used_again() -> None:
+    def used() -> int:
+        torch_go_xla.sync(wait=True)
+        gc.collect()
+        torch_go_xla.sync(wait=True)
+        return int(xm.get_memory_info("xla:0")["bytes_used"])
+
+    x = floats(SIZE).to("xla")
+    before = used()
+    results = []
+    for k in range(40):
+        results.append((x.exp(), torch.sum(x[: SIZE - k], dtype=torch.float64)))
+        torch_go_xla.sync()
+    assert used() >= before + 40 * (4 * SIZE + 8)
+    for pair in results[::2]:  # programs have some of them
+        (((((pair[0] + 1).abs() - 2).neg() + 3).exp() * 2).floor()).cpu()
+    for k, (y, s) in enumerate(results):
+        torch.testing.assert_close(y.cpu(), floats(SIZE).exp())
+        torch.testing.assert_close(s.cpu(), torch.sum(floats(SIZE)[: SIZE - k], dtype=torch.float64))
+    addresses = {torch.from_dlpack(y).data_ptr() for y, _ in results[1::2]}
+    del y, s, pair
+    results.clear()
+    assert used() <= before
+    again = x.exp()
+    torch_go_xla.sync(wait=True)
+    assert torch.from_dlpack(again).data_ptr() in addresses
+
+
+def test_a_failed_kernel_leaves_nothing_for_the_next_run() -> None:
+    x, rows = floats(64, 128), [torch.tensor([3, 5]), torch.tensor([3, 64]), torch.tensor([0, 63])]
+    device = x.to("xla")
+    for i in rows:
+        torch.testing.assert_close(device[i.to("xla")].cpu(), x[i.clamp(max=63)])
+
+
 def test_a_result_in_torchs_memory_is_counted_and_freed() -> None:
     x = floats(1 << 10, 1 << 10).to("xla")
     torch_go_xla.sync(wait=True)

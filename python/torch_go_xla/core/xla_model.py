@@ -143,7 +143,7 @@ def mark_step(wait: bool = False, reset_scope: bool = True) -> None:
         >>> x.tolist()
         [3.0, 3.0]
     """
-    _step.end(wait, reset_scope)
+    _step.end(wait)
 
 
 def add_step_closure(closure: Callable[..., Any], args: tuple[Any, ...] = (), run_async: bool = False) -> None:
