@@ -225,11 +225,12 @@ def test_a_lowering_tells_the_shapes(name: str) -> None:
         ("aten::add_.Tensor", ValueError, "writes to an argument"),
         ("aten::add.Tensor", RuntimeError, "has a lowering"),
         ("aten::einsum", ValueError, "torch composes aten::einsum of other ops"),
+        (torch.ops.aten.add, TypeError, "want an overload, such as .*, got <OpOverloadPacket"),
     ],
 )
-def test_lowerings_that_cannot_be(op: str, error: type[Exception], message: str) -> None:
+def test_lowerings_that_cannot_be(op: object, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        torch_go_xla.register_lowering(op, "")
+        torch_go_xla.register_lowering(op, "")  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="session")

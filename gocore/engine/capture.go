@@ -42,6 +42,7 @@ type replay struct {
 	writes    []write          // arguments that get a new value
 	outs      []write          // new storages, those of checks last
 	checks    []valueCheck     // of results
+	checking  uint32           // state.checking when it was captured
 	origins   []runtime.Origin // of the program's results
 	numbers   []ir.Number
 	flags     []ir.Flags // of the numbers: RandomKey, RandomDraw or neither
@@ -124,7 +125,7 @@ func (rp *replays) Capture(args, outs []int64, state bool) (Captured, error) {
 	c, _ := rp.store.Cell(all[0])
 	d := rp.at(c.Dev)
 	t := rp.store.Trace(d.Index)
-	r := &replay{dev: d, arguments: len(args)}
+	r := &replay{dev: d, arguments: len(args), checking: rp.checking.Load()}
 	arguments := slices.Clone(all[:len(args)])
 	all = append(all, rp.captureChecks(r, t)...)
 	if state {

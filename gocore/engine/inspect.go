@@ -70,7 +70,7 @@ func (ins *inspector) Configure(name, value string) error {
 	if name != "TORCH_GO_XLA_CHECK" {
 		return nil
 	}
-	ins.mu.Lock()
+	ins.lockWhenIdle() // a program that is being planned may compute the checks that are dropped
 	defer ins.mu.Unlock()
 	if ins.checking.Store(uint32(which)); which == 0 {
 		ins.dropChecks()

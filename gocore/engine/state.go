@@ -295,9 +295,10 @@ func (st *state) local(c *alias.Cell) bool {
 	return sh != nil && sh.Kind == sharding.Manual
 }
 
-// checkValues records the checks of the op that st.ctx describes, whose first result is id. The caller holds mu.
-func (st *state) checkValues(t *alias.Trace, dev int32, op ir.Op, id ir.ID) error {
-	for _, k := range st.ctx.Check(ops.Checks(st.checking.Load()), id) {
+// checkValues records the checks of the op that st.ctx describes: node, whose results are stored as values. The caller
+// holds mu.
+func (st *state) checkValues(t *alias.Trace, dev int32, op ir.Op, node ir.ID, values []ir.ID) error {
+	for _, k := range st.ctx.Check(ops.Checks(st.checking.Load()), node, values) {
 		h, err := st.store.New(t.Graph.Shape(k.Node).Bytes(), dev)
 		if err != nil {
 			return err

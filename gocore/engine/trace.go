@@ -34,6 +34,7 @@ type scratch struct {
 	layouts   layouts
 	last      wire.Kind // of the last argument
 	ofCall    []ir.ID   // leaves of numbers that the elements of a foreach call share; see number
+	stored    []ir.ID   // the results as they are stored, for checks
 }
 
 // dest is what becomes of a result.
@@ -151,9 +152,10 @@ func (rec *recorder) trace(w, out []int64) (wire.Status, error) {
 	if row.Exchanges && !t.Graph.Local {
 		t.Effects = append(t.Effects, id)
 	}
+	sc.stored = sc.stored[:0]
 	st, err := rec.results(w, t, row, dev, id, outs, out)
 	if rec.checking.Load() != 0 && err == nil {
-		err = rec.checkValues(t, dev, op, id)
+		err = rec.checkValues(t, dev, op, id, sc.stored)
 	}
 	if op == opClone && err == nil && rec.spmd() {
 		rec.inherit(w, alias.Handle(out[1]))
@@ -442,9 +444,13 @@ func (rec *recorder) results(w []int64, t *alias.Trace, row *ops.Row, dev int32,
 			if d.flat {
 				v = t.Reshape(v, d.view.Size)
 			}
-			if err := write(&d.view, t.Cast(v, d.view.Type)); err != nil {
+			v = t.Cast(v, d.view.Type)
+			if err := write(&d.view, v); err != nil {
 				return wire.Failed, err
 			}
+		}
+		if rec.checking.Load() != 0 {
+			rec.scratch.stored = append(rec.scratch.stored, v)
 		}
 		if d.kind != wire.New {
 			out[p] = 0

@@ -1,8 +1,6 @@
 package lower
 
 import (
-	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -16,28 +14,20 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 )
 
-// composite is what lies between marks of one id (torch_go_xla::mark). It becomes an operation stablehlo.composite, which
+// composite is what lies between two marks (torch_go_xla::mark). It becomes an operation stablehlo.composite, which
 // backends know by its name, with a function that computes the same for those that do not.
 type composite struct {
-	mark
-	inputs, outputs []mark  // by position
-	inside          []ir.ID // what the function computes, in the order of recording; nil: it stays in its place
-	outside         []ir.ID // what it reads beside its inputs
-}
-
-// mark is a node of the op torch_go_xla::mark.
-type mark struct {
-	node       ir.ID
+	begin, end ir.ID // the marks: of the operands, of the results
 	name       string
-	position   int64
-	id         string
-	input      bool
-	attributes string // JSON, of an output
+	attributes string  // JSON, "" for none
+	results    []ir.ID // what is computed
+	inside     []ir.ID // what the function computes, in the order of recording
+	outside    []ir.ID // what it reads beside the operands
 }
 
 var opMark, _ = ops.Lookup("torch_go_xla::mark")
 
-// composites finds the composites among nodes, by the nodes of their outputs, and which nodes are to be lowered for
+// composites finds the composites among nodes, by the marks of their results, and which nodes are to be lowered for
 // roots, in the order of recording. Without marks these are all nodes, in their order. With SPMD marks do nothing: the
 // partitioner does not look into composites.
 func (w *lowering) composites(nodes, roots []ir.ID) ([]ir.ID, map[ir.ID]*composite) {
@@ -46,75 +36,47 @@ func (w *lowering) composites(nodes, roots []ir.ID) ([]ir.ID, map[ir.ID]*composi
 		return nodes, nil
 	}
 	nodes = slices.Sorted(slices.Values(nodes))
-	groups := make(map[string]*composite)
+	found := make(map[ir.ID]*composite)
 	for _, id := range nodes {
 		if g.At(id).Op != opMark {
 			continue
 		}
 		var a ir.Args
 		a.Node(g, id)
-		m := mark{id, a.Text(1), a.Int(2), a.Text(3), a.Bool(4), a.Text(5)}
-		c := groups[m.id]
-		if c == nil {
-			c = &composite{mark: m}
-			groups[m.id] = c
+		if a.ID(1) == ir.None {
+			continue
 		}
-		if m.input {
-			c.inputs = append(c.inputs, m)
-		} else {
-			c.outputs = append(c.outputs, m)
-		}
-	}
-	found := make(map[ir.ID]*composite)
-	for _, c := range groups {
-		if w.enclose(c, nodes) {
-			for _, m := range c.outputs {
-				found[m.node] = c
-			}
+		c := &composite{begin: g.Producer(a.ID(1)), end: id, name: a.Text(2), attributes: a.Text(3), results: a.IDs(0)}
+		if g.At(c.begin).Op == opMark && w.enclose(c) {
+			found[id] = c
 		}
 	}
 	return w.needed(nodes, roots, found), found
 }
 
-// enclose finds what is computed between the marks; false: nothing that a function can hold. What was recorded before the
-// first mark is outside.
-func (w *lowering) enclose(c *composite, nodes []ir.ID) bool {
-	if len(c.outputs) == 0 {
-		return false
-	}
-	first, last := nodes[0], c.outputs[0].node
-	if len(c.inputs) > 0 {
-		first = c.inputs[0].node
-	}
-	inputs := make(map[ir.ID]bool)
-	for _, m := range c.inputs {
-		inputs[m.node] = true
-	}
-	inside := make(map[ir.ID]bool)
-	var stack []ir.ID
-	for _, m := range c.outputs {
-		stack = append(stack, w.graph.In(m.node)[0])
-	}
+// enclose finds what is computed between the marks; false: there is a collective, whose order a function would hide. What
+// was recorded before the first mark is outside.
+func (w *lowering) enclose(c *composite) bool {
+	seen := make(map[ir.ID]bool)
+	stack := slices.Clone(c.results)
 	for len(stack) > 0 {
 		id := w.graph.Producer(stack[len(stack)-1])
 		stack = stack[:len(stack)-1]
-		if id == ir.None || inputs[id] || inside[id] {
+		if id == ir.None || id == c.begin || seen[id] {
 			continue
 		}
-		if id < first || w.graph.At(id).Op < ir.FirstRow {
+		seen[id] = true
+		if id < c.begin || w.graph.At(id).Op < ir.FirstRow {
 			c.outside = append(c.outside, id)
 			continue
 		}
-		if row := ops.Of(w.graph.At(id).Op); id > last || row.Collective || row.Exchanges {
+		if row := ops.Of(w.graph.At(id).Op); row.Collective || row.Exchanges {
 			return false
 		}
-		inside[id] = true
+		c.inside = append(c.inside, id)
 		stack = append(stack, w.graph.In(id)...)
 	}
-	c.inside = slices.Sorted(maps.Keys(inside))
-	for _, marks := range [][]mark{c.inputs, c.outputs} {
-		slices.SortStableFunc(marks, func(a, b mark) int { return cmp.Compare(a.position, b.position) })
-	}
+	slices.Sort(c.inside)
 	return true
 }
 
@@ -129,14 +91,10 @@ func (w *lowering) needed(nodes, roots []ir.ID, found map[ir.ID]*composite) []ir
 			continue
 		}
 		need[id] = true
-		c := found[id]
-		if c == nil {
+		if c := found[id]; c != nil {
+			stack = append(append(stack, c.begin), c.outside...)
+		} else {
 			stack = append(stack, w.graph.In(id)...)
-			continue
-		}
-		stack = append(stack, c.outside...)
-		for _, m := range slices.Concat(c.inputs, c.outputs) {
-			stack = append(stack, m.node)
 		}
 	}
 	return slices.DeleteFunc(nodes, func(id ir.ID) bool { return !need[id] })
@@ -144,26 +102,22 @@ func (w *lowering) needed(nodes, roots []ir.ID, found map[ir.ID]*composite) []ir
 
 // compose emits the operation of a composite.
 func (w *lowering) compose(c *composite, o Options) error {
-	attributes, err := attributesOf(c.outputs)
+	attributes, err := attributesOf(c.attributes)
 	if err != nil {
 		return errs.New(errs.Value, "composite %s: %v", c.name, err)
 	}
 	sub := newLowering(w.plan, "composite")
 	sub.outer, sub.fixed = w, w.fixed
-	for _, m := range c.inputs {
-		sub.vals[m.node] = sub.take(w.vals[m.node])
+	for k := range ir.ID(w.graph.At(c.begin).Results) {
+		sub.vals[c.begin+k] = sub.take(w.vals[c.begin+k])
 	}
 	o.Locations = false
-	roots := make([]ir.ID, len(c.outputs))
-	for i, m := range c.outputs {
-		roots[i] = w.graph.In(m.node)[0]
-	}
-	l, err := sub.nodes(c.inside, roots, o)
+	l, err := sub.nodes(c.inside, c.results, o)
 	if err != nil {
 		return err
 	}
-	outs := make([]stablehlo.Value, len(roots))
-	for i, id := range roots {
+	outs := make([]stablehlo.Value, len(c.results))
+	for i, id := range c.results {
 		outs[i] = sub.root(l, id)
 	}
 	sub.b.Return(outs...)
@@ -172,7 +126,7 @@ func (w *lowering) compose(c *composite, o Options) error {
 		return err
 	}
 	for i, v := range w.b.Composite(c.name, w.b.Import(f), sub.taken, attributes...) {
-		w.vals[c.outputs[i].node] = v
+		w.vals[c.end+ir.ID(i)] = v
 	}
 	return w.b.Err()
 }
@@ -183,14 +137,13 @@ func (w *lowering) take(v stablehlo.Value) stablehlo.Value {
 	return w.b.Param(v.Shape())
 }
 
-// attributesOf reads the attributes that an output carries: an object of JSON with texts, booleans, numbers, and lists of
-// one of the last two kinds. Integers are i64, others f32, as torch_xla writes them.
-func attributesOf(outputs []mark) (attrs []stablehlo.Attr, err error) {
-	i := slices.IndexFunc(outputs, func(m mark) bool { return m.attributes != "" })
-	if i < 0 {
+// attributesOf reads an object of JSON with texts, booleans, numbers, and lists of one of the last two kinds. Integers are
+// i64, others f32, as torch_xla writes them.
+func attributesOf(text string) (attrs []stablehlo.Attr, err error) {
+	if text == "" {
 		return nil, nil
 	}
-	d := json.NewDecoder(bytes.NewReader([]byte(outputs[i].attributes)))
+	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
 	var values map[string]any
 	if err := d.Decode(&values); err != nil {

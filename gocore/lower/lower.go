@@ -187,10 +187,10 @@ func (w *lowering) nodes(nodes, roots []ir.ID, o Options) (*ops.Lowering, error)
 	nodes, composites := w.composites(nodes, roots)
 	for _, id := range nodes {
 		var err error
-		if c := composites[id]; c == nil {
-			err = w.node(l, id, o)
-		} else if w.vals[id].IsZero() { // its first output
+		if c := composites[id]; c != nil {
 			err = w.compose(c, o)
+		} else {
+			err = w.node(l, id, o)
 		}
 		if err != nil {
 			return nil, &Failure{id, err}

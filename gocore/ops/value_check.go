@@ -29,9 +29,9 @@ type Check struct {
 	Err  func(value, place int64) error // for what the node says
 }
 
-// Check records the tests of the op that c describes, whose first result is id. Local values of SPMD are not tested: they
-// differ between the devices.
-func (c *Ctx) Check(which Checks, id ir.ID) (all []Check) {
+// Check records the tests of the op that c describes: node, whose results are stored as values. Local values of SPMD are
+// not tested, as they differ between the devices, and no op that takes one; nor is what comes from other processes.
+func (c *Ctx) Check(which Checks, node ir.ID, values []ir.ID) (all []Check) {
 	if which&CheckIndices != 0 && c.Row.Bounds != nil {
 		for _, b := range c.Row.Bounds(c) {
 			if b.Index != ir.None && c.testable(b.Index) {
@@ -39,26 +39,29 @@ func (c *Ctx) Check(which Checks, id ir.ID) (all []Check) {
 			}
 		}
 	}
-	which &= CheckNaN | CheckInf
+	if which &= CheckNaN | CheckInf; c.Row.Exchanges || c.Row.Collective || c.Graph.At(node).Op < ir.FirstRow {
+		return all
+	}
 	var operands []ir.ID
-	for _, x := range c.Graph.In(id) {
+	for _, x := range c.Graph.In(node) {
+		if x == ir.None || slices.Contains(operands, x) {
+			continue
+		}
 		n, number := c.Graph.Number(x)
 		switch {
-		case x == ir.None || slices.Contains(operands, x):
 		case number && math.IsNaN(n.F+n.Im): // what the program asks for in so many words is not a mistake
 			which &^= CheckNaN
 		case number && (math.IsInf(n.F, 0) || math.IsInf(n.Im, 0)):
 			which &^= CheckInf
+		case c.Graph.Manual(x):
+			return all
 		case !number && c.testable(x) && !c.Graph.Shape(x).DType.IsIntegral():
 			operands = append(operands, x)
 		}
 	}
-	if which == 0 {
-		return all
-	}
-	for k, s := range c.outs {
-		if out := id + ir.ID(k); !s.DType.IsIntegral() && c.testable(out) {
-			all = append(all, c.checkFinite(which, out, operands))
+	for _, v := range values {
+		if which != 0 && c.testable(v) && !c.Graph.Shape(v).DType.IsIntegral() {
+			all = append(all, c.checkFinite(which, v, operands))
 		}
 	}
 	return all

@@ -100,6 +100,7 @@ def register_lowering(op: str | torch._ops.OpOverload, stablehlo: str | Callable
     Raises:
         ValueError: there is no such op, it writes to an argument, or torch composes it of other ops, which are what
             needs lowerings.
+        TypeError: it is neither an overload nor a name.
         RuntimeError: the op has a lowering.
 
     Example:
@@ -116,6 +117,10 @@ def register_lowering(op: str | torch._ops.OpOverload, stablehlo: str | Callable
         [-1.0, -1.0]
     """
     overload = _existing(op) if isinstance(op, str) else op
+    if not isinstance(overload, torch._ops.OpOverload):
+        raise TypeError(
+            f"register_lowering: want an overload, such as torch.ops.mylib.scale.default, or its name, got {op!r}"
+        )
     name = overload.name()  # type: ignore[no-untyped-call]
     if overload._schema.is_mutable:
         raise ValueError(f"register_lowering: {name} writes to an argument; its program cannot")

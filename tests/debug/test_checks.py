@@ -33,6 +33,7 @@ Op = Callable[[torch.Tensor], object]
         (lambda x: torch.var_mean(x[0, :1]), "var_mean.correction", "nan"),
         (lambda x: torch._foreach_reciprocal([x + 1, x]), "reciprocal", "inf"),
         (lambda x: x[:, 1].log_(), "log", r"inf .* first at \[0\]"),
+        (lambda x: (x.half() + 60000).mul_(x + 2), "mul.Tensor", r"inf .* f16\[2,3\]"),  # finite before it is stored
     ],
 )
 def test_the_op_is_named(op: Op, what: str, made: str) -> None:
@@ -105,6 +106,31 @@ def test_compiled_functions() -> None:
             with pytest.raises(RuntimeError, match=r"log made nan .* first at \[1\]"):
                 step(bad).item()
             assert step(good).item() == 0
+
+
+def test_a_function_that_was_compiled_before_and_one_that_is_called_after() -> None:
+    @torch_go_xla.compile
+    def step(x: torch.Tensor) -> torch.Tensor:
+        return x.log() * 2
+
+    bad = torch.tensor([-1.0]).to("xla")
+    for _ in range(4):
+        step(bad)
+    torch_go_xla.sync()
+    for _ in range(4):
+        with pytest.raises(RuntimeError, match="log made nan"), checking("nan"):
+            step(bad)
+    before = core.live_storages()
+    for _ in range(4):
+        step(bad)
+    torch_go_xla.sync(wait=True)
+    assert core.live_storages() <= before + 1
+    with checking("nan"):
+        pass
+
+
+def test_spmd(ok: Callable[..., object]) -> None:
+    ok("checks/spmd.py", CPU_NUM_DEVICES="4")
 
 
 def test_a_model_that_trains() -> None:

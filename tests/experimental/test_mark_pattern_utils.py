@@ -143,10 +143,56 @@ def test_a_step_that_is_replayed() -> None:
         torch.testing.assert_close(step(x.to("xla")).cpu(), want)
 
 
-def test_bad_arguments() -> None:
+def test_compiled_by_torch() -> None:
+    model, x = Model(), torch.randn(2, 4)
+    want = model(x)
+    compiled = torch.compile(model.to("xla"), backend="openxla")
+    torch.testing.assert_close(compiled(x.to("xla")).cpu(), want)
+
+
+def test_only_one_of_the_results_is_read() -> None:
+    builder = StableHLOCompositeBuilder("test.topk")
+    x = builder.mark_inputs(torch.randn(5).to("xla"))
+    values, indices = builder.mark_outputs(*x.topk(2))
+    text = xm.get_stablehlo([indices])
+    assert [name for _, name in composites(text)] == ["test.topk"]
+    assert "(tensor<5xf32>) -> (tensor<2xf32>, tensor<2xi64>)" in text  # a backend finds all results, in order
+    assert indices.tolist() == x.cpu().topk(2).indices.tolist()
+
+
+def test_an_operand_that_is_not_read() -> None:
+    builder = StableHLOCompositeBuilder("test.second")
+    x, y = builder.mark_inputs(torch.ones(2, device="xla"), torch.full((3,), 2.0, device="xla"))
+    out = builder.mark_outputs(y + 1)
+    ((operands, _),) = composites(xm.get_stablehlo([out]))
+    assert len(operands.split(", ")) == 2
+    assert out.tolist() == [3, 3, 3]
+
+
+def test_the_same_program_in_each_step() -> None:
+    """Whatever else was recorded before: nothing is compiled again."""
+    x = torch.ones(9).to("xla")
+    gelu(x).sum().item()
+    met.clear_all()
+    dead = x + 1
+    del dead
+    gelu(x).sum().item()
+    assert met.metric_data("CompileTime") is None
+
+
+@pytest.mark.parametrize(
+    "value", [{}, [1, 2.0], ["a"], float("-inf"), [float("nan")], 2**63, None], ids=lambda v: str(v)
+)
+def test_bad_attributes(value: object) -> None:
     with pytest.raises(ValueError, match="attribute 'a' of composite test.bad: want"):
-        StableHLOCompositeBuilder("test.bad", {"a": {}})  # type: ignore[dict-item]
-    with pytest.raises(ValueError, match="attribute 'a'"):
-        StableHLOCompositeBuilder("test.bad", {"a": [1, 2.0]})
+        StableHLOCompositeBuilder("test.bad", {"a": value})  # type: ignore[dict-item]
+
+
+def test_bad_arguments() -> None:
+    builder = StableHLOCompositeBuilder("test.bad")
     with pytest.raises(TypeError, match="want tensors, got int"):
-        StableHLOCompositeBuilder("test.bad").mark_inputs(3)
+        builder.mark_inputs(3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="want one tensor at least"):
+        builder.mark_inputs()
+    with pytest.raises(RuntimeError, match="mark_inputs comes before mark_outputs"):
+        builder.mark_outputs(torch.ones(2))

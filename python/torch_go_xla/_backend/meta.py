@@ -22,6 +22,10 @@ def _optimization_barrier(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]
     return [torch.empty_like(t) for t in tensors]
 
 
+def _mark(tensors: Sequence[torch.Tensor], first: torch.Tensor | None, name: str, attributes: str) -> Any:
+    return [torch.empty_like(t) for t in tensors]
+
+
 def _tensordot(self: torch.Tensor, other: torch.Tensor, dims_self: Sequence[int], dims_other: Sequence[int]) -> Any:
     return torch.tensordot(self, other, (list(dims_self), list(dims_other)))
 
@@ -75,6 +79,7 @@ KERNELS = {
     "annotate": _annotate,
     "collective_permute": _collective_permute,
     "full_to_shard": _full_to_shard,
+    "mark": _mark,
     "optimization_barrier": _optimization_barrier,
     "partition_id": _partition_id,
     "reduce_scatter": _reduce_scatter,
