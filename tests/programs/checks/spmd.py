@@ -1,4 +1,4 @@
-"""Checks with SPMD: a sharded value is tested as a whole; a region of local values is not blamed for what it is given."""
+"""Checks with SPMD: a sharded value is tested as a whole; local values, and what is made of them, are not tested."""
 
 import numpy as np
 import torch
