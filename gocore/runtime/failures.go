@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -102,7 +103,7 @@ func (f *failures) take() error {
 }
 
 // same reports that err tells of a cause. A plugin repeats the text of a failed execution for each of its results and for
-// what is computed from them. XLA puts words of its own before it, and does not always keep the code.
+// what is computed from them. It puts words of its own before it, and does not always keep the code.
 func same(err, cause error) bool {
 	if errors.Is(err, cause) {
 		return true
@@ -111,8 +112,12 @@ func same(err, cause error) bool {
 	if !errors.As(err, &a) || !errors.As(cause, &b) {
 		return false
 	}
-	return a.Msg == b.Msg && (a.Msg != "" || a.Code == b.Code) || repeats(a.Msg, b.Msg) || repeats(b.Msg, a.Msg)
+	first, second := xlaWords.ReplaceAllString(a.Msg, ""), xlaWords.ReplaceAllString(b.Msg, "")
+	return first == second && (first != "" || a.Code == b.Code) || repeats(first, second) || repeats(second, first)
 }
+
+// xlaWords are what XLA's client of the CPU puts before the text of an error. The %s is there, as XLA does not format it.
+var xlaWords = regexp.MustCompile(`^(Error (preparing|dispatching) computation: (%s)?|Buffer Definition Event: )+`)
 
 // repeats reports that a text is other words, a colon, and then another text.
 func repeats(text, other string) bool {
