@@ -13,26 +13,12 @@ import (
 var compilerRows = []Row{
 	// Nothing is moved or fused across: every result needs all operands.
 	{Name: "torch_go_xla::optimization_barrier", Schema: "(Tensor[] tensors) -> Tensor[]", Internal: true,
-		Infer: func(c *Ctx) error {
-			for _, s := range c.Ins(0) {
-				if err := c.ReturnLike(s); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
+		Infer: func(c *Ctx) error { return c.returnAll(c.Ins(0)) },
 		Lower: func(l *Lowering) { l.Return(l.B.OptimizationBarrier(l.Ins(0)...)...) }},
 	// The operands, without first, or the results of what becomes one operation by name; see lower/composite.go. first is the
 	// first operand as it was returned; attributes is JSON, "" for none.
 	{Name: "torch_go_xla::mark", Schema: "(Tensor[] tensors, Tensor? first, str name, str attributes) -> Tensor[]", Internal: true,
-		Infer: func(c *Ctx) error {
-			for _, s := range c.Ins(0) {
-				if err := c.ReturnLike(s); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
+		Infer: func(c *Ctx) error { return c.returnAll(c.Ins(0)) },
 		Lower: func(l *Lowering) { l.Return(l.Ins(0)...) }},
 	// The first value of self outside of low ≤ value < high that is not but; see Ctx.Check.
 	{Name: "torch_go_xla::first_outside", Schema: "(Tensor self, int low, int high, int? but=None) -> Tensor", Internal: true,
