@@ -74,9 +74,7 @@ def custom_op(
     if torch._C.parse_schema(schema).is_mutable:
         raise ValueError(f"custom_op: {name} writes to an argument; its program cannot")
     torch.library.define(name, parenthesis + types)
-    namespace, _, bare = name.partition("::")
-    bare, _, overload = bare.partition(".")
-    op: torch._ops.OpOverload = getattr(getattr(getattr(torch.ops, namespace), bare), overload or "default")
+    op = _existing(name)
     program = _Program(op, stablehlo)
     torch.library.impl(name, "privateuseone")(program.compute)
     torch.library.register_fake(name, program.describe)
