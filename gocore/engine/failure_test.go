@@ -1,12 +1,14 @@
 package engine
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 	"unsafe"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
+	"github.com/torch-go-xla/torch-go-xla/gocore/config"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/metrics"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ops"
@@ -114,6 +116,80 @@ func handles(tensors []tensor) (out []int64) {
 		out = append(out, int64(x.handle))
 	}
 	return out
+}
+
+// configured sets a variable until the test ends.
+func configured(t *testing.T, name, value string) {
+	t.Helper()
+	before := config.String(name)
+	if err := config.Set(name, value); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = config.Set(name, before) })
+}
+
+// opByOp opens an engine whose graphs run op by op.
+func opByOp(t *testing.T) *Engine {
+	t.Helper()
+	configured(t, "XLA_TIER", "eager")
+	e := open(t)
+	e.torchKernels = true
+	return e
+}
+
+// planned is the program of what is recorded, which runs op by op.
+func planned(t *testing.T, e *Engine) *program {
+	t.Helper()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	trace := e.store.Trace(0)
+	slots := slices.DeleteFunc(slices.Clone(trace.Dirty), func(s uint32) bool { return s == 0 })
+	_, p, err := e.prepare(e.at(0), trace, slots)
+	if err != nil || p.ops == nil {
+		t.Fatalf("the graph does not run op by op: %v", err)
+	}
+	return p
+}
+
+// enqueueFailing queues what is recorded, as a graph that has failed to run op by op before: without torch none can.
+func enqueueFailing(t *testing.T, e *Engine) {
+	t.Helper()
+	p := planned(t, e)
+	p.ops.failed.Store(true)
+	p.release()
+	if err := e.planned(e.at(0)); err != nil {
+		t.Error(err)
+	}
+}
+
+// Such a graph is lowered when its run has failed.
+func TestAnOpThatCanNeitherRunNorBeLoweredFailsWhatDependsOnIt(t *testing.T) {
+	op, _ := ops.Lookup("cos")
+	row := ops.Of(op)
+	lower := row.Lower
+	row.Lower = func(*ops.Lowering) { panic("no cosine today") }
+	defer func() { row.Lower = lower }()
+	e := opByOp(t)
+	good, bad := failing(t, e, func(...tensor) {
+		enqueueFailing(t, e)
+		e.at(0).Drain()
+	})
+	e.torchKernels = false
+	check(t, e, good, bad, errs.Compile, "no cosine today")
+}
+
+// The second step is recorded before the first, which will fail, has run. Its numbers are arguments of its program.
+func TestWhatNeedsAFailedArgumentOpByOpFails(t *testing.T) {
+	e := opByOp(t)
+	good, bad := failing(t, e, func(...tensor) { enqueueFailing(t, e) })
+	plus := func(x tensor) tensor { return recorded(t, e, x, "add.Tensor", x.whole(), float(1.5), integer(1)) }
+	after := []tensor{plus(good[0]), plus(bad[0])}
+	enqueueFailing(t, e)
+	e.at(0).Drain()
+	e.torchKernels = false
+	wants(t, e, "what needs no failed value", after[0], [2]float32{3.5, 4.5})
+	fails(t, e, "what needs a failed value", after[1], errs.Compile, "cos")
+	check(t, e, good, bad, errs.Compile, "cos")
 }
 
 // The null plugin knows no cosine.

@@ -196,15 +196,14 @@ func (pl *planner) program(d *runtime.Device) (*program, error) {
 	p.disk, p.title = pl.disk, title(&pl.plan, pl.where.Where)
 	kept := pl.plan.Copy()
 	if pl.consider(p); p.startsOpByOp() {
-		p.lower = func() (*lower.Program, error) { return lowering(kept, opts) }
+		p.lower = func() (*lower.Program, []error) { return partLowering(kept, opts) }
 	} else {
-		p.lower = func() (*lower.Program, error) { return lowering(&pl.plan, opts) }
-		text, err := p.lowered()
+		text, err := lowering(&pl.plan, opts)
 		if err != nil {
 			p.release()
 			return nil, err
 		}
-		p.joint = p.joint || text.Replicas && d.Replicas() != nil
+		p.text, p.joint = text, p.joint || text.Replicas && d.Replicas() != nil
 	}
 	graphSize.Add(float64(len(pl.plan.Nodes)))
 	aliases := 0
@@ -217,6 +216,9 @@ func (pl *planner) program(d *runtime.Device) (*program, error) {
 	pl.history.explain(&pl.plan, kept, d, syncs.Value(), pl.where.Where, p.ops)
 	p.retain()
 	pl.cache.Put(key, p)
+	if p.lower != nil {
+		pl.cache.Weigh(key, kept.Bytes()+p.ops.steps.Bytes())
+	}
 	return p, nil
 }
 
@@ -239,6 +241,39 @@ func lowering(p *lazy.Plan, opts lower.Options) (*lower.Program, error) {
 		span.End(profile.Lower, int64(len(p.Nodes)))
 	}
 	return lp, err
+}
+
+// partLowering is the program of a plan without the results that depend on an op which cannot be lowered. lost has the
+// error of each of these, and is nil if there is none. The program is nil if it has no results.
+func partLowering(p *lazy.Plan, opts lower.Options) (lp *lower.Program, lost []error) {
+	for rest := p; ; {
+		lp, err := lowering(rest, opts)
+		if err == nil {
+			return lp, lost
+		}
+		if lost == nil {
+			lost = make([]error, len(p.Roots))
+		}
+		reached := dependents(&p.Trace.Graph, err)
+		for i, r := range p.Roots {
+			if lost[i] == nil && reached(r.ID) {
+				lost[i] = err
+			}
+		}
+		if !slices.Contains(lost, nil) {
+			return nil, lost
+		}
+		rest = p.Only(func(root int) bool { return lost[root] == nil })
+	}
+}
+
+// dependents tells which values depend on the op whose lowering has failed; all do if the error is not that of an op.
+func dependents(g *ir.Graph, cause error) func(ir.ID) bool {
+	var f *lower.Failure
+	if errors.As(cause, &f) {
+		return g.Dependents(f.Node)
+	}
+	return func(ir.ID) bool { return true }
 }
 
 // consider finds out how the program's graph, which is planned, runs op by op, the first time that it may.
@@ -284,11 +319,7 @@ func (pl *planner) options() lower.Options {
 
 // poison gives the storages that depend on an op which cannot be lowered its error, and returns the others.
 func (pl *planner) poison(t *alias.Trace, slots []uint32, cause error) []uint32 {
-	reached := func(ir.ID) bool { return true }
-	var f *lower.Failure
-	if errors.As(cause, &f) {
-		reached = t.Graph.Dependents(f.Node)
-	}
+	reached := dependents(&t.Graph, cause)
 	t.Effects = slices.DeleteFunc(t.Effects, reached)
 	return slices.DeleteFunc(slots, func(slot uint32) bool {
 		if !reached(pl.store.At(slot).Value) {

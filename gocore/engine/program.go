@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -44,8 +45,8 @@ type program struct {
 	results []*shape.Shape
 	donors  []int32 // see lower.Program
 	text    *lower.Program
-	lower   func() (*lower.Program, error) // makes text; see lowered, as for refused
-	refused error
+	lower   func() (*lower.Program, []error) // makes text and lost; see lowered
+	lost    []error                          // for each result, why text does not compute it; nil: it computes all
 	// joint says that the processes of a job run the program together: as replicas, see lower.Program, or as
 	// partitions.
 	joint    bool
@@ -89,20 +90,19 @@ func newProgram(key programKey, dev *runtime.Device, lp *lower.Program, in *cach
 	return p
 }
 
-// lowered is the program as it is compiled. That of a graph which runs op by op is made when it is needed first.
+// lowered is the program as it is compiled. That of a graph which runs op by op is made when it is needed first. With an
+// error it computes only the results that can be lowered.
 func (p *program) lowered() (*lower.Program, error) {
 	p.lowering.Do(func() {
 		if p.lower == nil {
 			return
 		}
-		text, err := p.lower()
-		if p.lower = nil; err != nil {
-			p.refused = err
-			return
+		text, lost := p.lower()
+		if p.lower, p.lost = nil, lost; text != nil {
+			p.text = text
 		}
-		p.text = text
 	})
-	return p.text, p.refused
+	return p.text, cmp.Or(p.lost...)
 }
 
 // packs are the numbers of a launch as the compiled program takes them.
@@ -222,24 +222,49 @@ func (p *program) Bisect() runtime.Bisection {
 	if p.joint {
 		return nil // the other processes do not run it again
 	}
-	text, err := p.lowered()
-	if err != nil {
-		return nil
-	}
+	text, _ := p.lowered()
 	c, ok := stablehlo.Bisect(text.Module)
 	if !ok {
 		return nil
 	}
-	if params, results := c.Size(); params != p.params() || results != len(p.results) {
+	if params, results := c.Size(); params != p.params() || results != len(text.Results) {
 		return nil
 	}
-	return &bisection{c, p}
+	b := &bisection{module: c, of: p, place: make([]int, len(p.results))}
+	next := 0
+	for r := range b.place {
+		if b.place[r] = next; b.Lost(r) == nil {
+			next++
+		}
+	}
+	return b
 }
 
 // bisection is a program in parts.
 type bisection struct {
-	*stablehlo.Bisection
-	of *program
+	module *stablehlo.Bisection
+	of     *program
+	place  []int // of each result among those that the module computes
+}
+
+// Lost implements runtime.Bisection.
+func (c *bisection) Lost(result int) error {
+	if c.of.lost == nil {
+		return nil
+	}
+	return c.of.lost[result]
+}
+
+func (c *bisection) places(results []int) (places []int) {
+	for _, r := range results {
+		places = append(places, c.place[r])
+	}
+	return places
+}
+
+// Need implements runtime.Bisection.
+func (c *bisection) Need(results []int) (args []int, ops int) {
+	return c.module.Need(c.places(results))
 }
 
 // Compile implements runtime.Bisection.
@@ -251,7 +276,7 @@ func (c *bisection) Compile(results []int) (x *runtime.Executable, err error) {
 	}()
 	args, _ := c.Need(results)
 	uncached.Add(1)
-	return c.of.dev.Compile(c.Module(results), len(args), runtime.Division{})
+	return c.of.dev.Compile(c.module.Module(c.places(results)), len(args), runtime.Division{})
 }
 
 // resolveShardings finds out how the results of the program are sharded, once it is compiled: that is part of the key

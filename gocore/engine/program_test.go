@@ -34,3 +34,17 @@ func TestAProgramThatLeavesTheCache(t *testing.T) {
 		}
 	}
 }
+
+// A graph that runs op by op is kept, to be lowered later: that counts among the bytes of the cache.
+func TestAGraphThatIsNotLoweredTakesMemoryOfTheCache(t *testing.T) {
+	configured(t, "TORCH_GO_XLA_COMPILATION_CACHE_MB", "0")
+	e := opByOp(t)
+	x := upload(t, e, []float32{1, 2}, 2)
+	for range 3 {
+		x = recorded(t, e, x, "add.Tensor", x.whole(), float(1.5), integer(1))
+		planned(t, e).release()
+		if n := e.cache.Len(); n != 1 {
+			t.Errorf("a cache of no bytes has %d programs", n)
+		}
+	}
+}

@@ -16,6 +16,7 @@ package ir
 
 import (
 	"slices"
+	"unsafe"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 )
@@ -297,6 +298,11 @@ func (g *Graph) Dependents(of ID) func(ID) bool {
 // Copy is a graph of the same nodes, to be read.
 func (g *Graph) Copy() Graph {
 	return Graph{nodes: slices.Clone(g.nodes), ins: slices.Clone(g.ins), attrs: slices.Clone(g.attrs)}
+}
+
+// Bytes is what the graph takes in memory.
+func (g *Graph) Bytes() int64 {
+	return int64(len(g.nodes))*int64(unsafe.Sizeof(Node{})) + int64(len(g.ins))*int64(unsafe.Sizeof(None)) + int64(len(g.attrs))*int64(unsafe.Sizeof(int64(0)))
 }
 
 // Reset empties the graph and keeps its memory, unless the last graph was far larger than usual.

@@ -311,6 +311,35 @@ func (p *Plan) Copy() *Plan {
 		Scalars: slices.Clone(p.Scalars), Key: p.Key, local: slices.Clone(p.local)}
 }
 
+// Bytes is what a copy takes in memory, about.
+func (p *Plan) Bytes() int64 {
+	return p.Trace.Graph.Bytes() + 4*int64(len(p.Nodes)+len(p.local)) + 24*int64(len(p.Roots)+len(p.Trace.Leaves))
+}
+
+// Only is the plan of some of the roots, with the parameters and numbers of all. It shares what does not differ with p.
+func (p *Plan) Only(keep func(root int) bool) *Plan {
+	g, q := &p.Trace.Graph, *p
+	q.Roots, q.Nodes = nil, nil
+	need := make([]bool, g.Len())
+	for i, r := range p.Roots {
+		if keep(i) {
+			q.Roots = append(q.Roots, r)
+			need[g.Producer(r.ID)] = true
+		}
+	}
+	for _, id := range slices.Backward(p.Nodes) {
+		if !need[id] {
+			continue
+		}
+		q.Nodes = append(q.Nodes, id)
+		for _, in := range g.In(id) {
+			need[g.Producer(in)] = true
+		}
+	}
+	slices.Reverse(q.Nodes)
+	return &q
+}
+
 // Donors says for each parameter which root may take its buffer over, -1 for none.
 func (p *Plan) Donors() []int32 {
 	donors := slices.Repeat([]int32{-1}, len(p.Params))

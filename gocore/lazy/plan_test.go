@@ -2,6 +2,7 @@ package lazy
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
@@ -158,5 +159,31 @@ func BenchmarkPlan(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(s.plan.Nodes)), "ns/node")
 		})
+	}
+}
+
+func TestThePlanOfSomeOfTheRoots(t *testing.T) {
+	s := newStep(t)
+	s.record(t, 3, 3.5)
+	h, err := s.store.New(s.f4.Bytes(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &s.store.Trace(0).Graph
+	first, _ := s.store.Cell(s.state)
+	second, _ := s.store.Cell(h)
+	words := []int64{wire.Tag(wire.KTensor, 0)}
+	own := g.Add(ir.FirstRow+101, []ir.ID{g.In(first.Value)[0]}, words, s.f4, 0) // of what the first is computed from
+	s.store.SetPending(h, second, own)
+	s.slots = append(s.slots, s.store.Slot(h))
+	s.build()
+	q := s.plan.Only(func(root int) bool { return root == 1 })
+	var alone Plan
+	alone.Build(s.store, s.store.Trace(0), s.slots[1:], nil)
+	if !slices.Equal(q.Nodes, alone.Nodes) || len(q.Nodes) >= len(s.plan.Nodes) {
+		t.Errorf("the nodes %v of all results are cut to %v; those that the second one needs are %v", s.plan.Nodes, q.Nodes, alone.Nodes)
+	}
+	if len(q.Roots) != 1 || q.Roots[0].ID != own || !slices.Equal(q.Scalars, s.plan.Scalars) || !slices.Equal(q.Params, s.plan.Params) {
+		t.Errorf("the roots are %v, the numbers %v of %v, the parameters %v of %v", q.Roots, q.Scalars, s.plan.Scalars, q.Params, s.plan.Params)
 	}
 }

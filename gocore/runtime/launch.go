@@ -382,10 +382,14 @@ func (d *Device) execute(l *Launch) {
 func (d *Device) launch(l *Launch) (err error) {
 	defer errs.Catch(&err, "running a program")
 	if l.Interpret != nil {
-		if done, err := d.interpret(l); done {
+		done, err := d.interpret(l)
+		if done && err == nil {
+			return nil
+		}
+		l.Packs = l.Interpret.Packs() // for the program, or for parts of it
+		if err != nil {
 			return err
 		}
-		l.Packs = l.Interpret.Packs()
 	}
 	x, err := l.Program.Executable()
 	if err != nil {

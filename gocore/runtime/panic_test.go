@@ -36,6 +36,7 @@ func (w *wild) Bisect() Bisection {
 // wildBisection has no results to part, as a program that no one knows how to read.
 type wildBisection struct{}
 
+func (wildBisection) Lost(int) error                     { return nil }
 func (wildBisection) Need(results []int) ([]int, int)    { var none []int; return none[results[0]:1], 0 }
 func (wildBisection) Compile([]int) (*Executable, error) { panic("wild: a part") }
 func (w *wild) launch(f *fixture, done func(error)) *Buffer {

@@ -6,6 +6,8 @@ import (
 
 // Bisection is a program in parts, to compute some of its results without the others.
 type Bisection interface {
+	// Lost is why no part gives a result; nil if one does. Only such results are asked for.
+	Lost(result int) error
 	// Need is the arguments that some results need, the packs counted after the buffers, and the number of
 	// operations.
 	Need(results []int) (args []int, ops int)
@@ -27,15 +29,18 @@ func (d *Device) recovery(l *Launch, cause error) {
 		s.fail(all, cause)
 		return
 	}
-	_, ops := s.bisection.Need(all)
-	s.budget = 4096 + 2*ops
 	sound := slices.DeleteFunc(slices.Clone(all), func(r int) bool {
-		err := s.argument([]int{r})
+		err := s.bisection.Lost(r)
+		if err == nil {
+			err = s.argument([]int{r})
+		}
 		if err != nil {
 			s.fail([]int{r}, err)
 		}
 		return err != nil
 	})
+	_, ops := s.bisection.Need(sound)
+	s.budget = 4096 + 2*ops
 	if len(sound) < len(all) {
 		s.attempt(sound, cause)
 	} else {

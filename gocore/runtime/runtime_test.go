@@ -376,6 +376,7 @@ func (*parted) Bisect() Bisection { return partedBisection{} }
 
 type partedBisection struct{}
 
+func (partedBisection) Lost(int) error                  { return nil }
 func (partedBisection) Need(results []int) ([]int, int) { return results, len(results) }
 func (partedBisection) Compile([]int) (*Executable, error) {
 	return nil, errors.New("a part cannot be compiled")

@@ -116,6 +116,9 @@ func numberOf(n ir.Number) C.struct_torch_number {
 // Places reports that a result is computed in the memory that Run is given for it.
 func (p *Program) Places(result int) bool { return p.placed[result] }
 
+// Bytes is what the program takes in memory.
+func (p *Program) Bytes() int64 { return int64(p.memory.used) }
+
 // Close frees the program. It may be called again.
 func (p *Program) Close() {
 	p.once.Do(func() {
