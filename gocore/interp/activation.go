@@ -122,10 +122,10 @@ func (e *element) one(op string, a value) value {
 }
 
 func (e *element) less(op string, a, b value) value {
-	return e.call(op+".Tensor"+comparison, dtype.Bool, a, b)
+	return e.call(op+".Tensor"+binary, dtype.Bool, a, b)
 }
 
-func (e *element) or(a, b value) value { return e.call("logical_or"+comparison, dtype.Bool, a, b) }
+func (e *element) or(a, b value) value { return e.call("logical_or"+binary, dtype.Bool, a, b) }
 
 func (e *element) where(condition, a, b value) value {
 	return e.call(where, e.s.DType, condition, a, b)
@@ -136,4 +136,50 @@ func (e *element) outside(x, v, by value) value {
 	above, below := e.less("gt", x, by), e.less("lt", x, e.numbers(by, e.whole(-1)))
 	nan := e.less("ne", x, x)
 	return e.where(e.or(e.or(above, below), nan), v, e.whole(0))
+}
+
+const where = "where.self(Tensor condition, Tensor self, Tensor other) -> Tensor"
+
+// mask compares a value of the node with a number.
+func (w *writer) mask(op string, i, number int) (value, bool) {
+	s := w.g.Shape(w.ID(i))
+	v := w.number(w.ID(number), s.DType)
+	return w.callFor(op+binary, shape.Of(dtype.Bool, s.Dims), arg(i), value(v))
+}
+
+func thresholdBackward(w *writer) bool {
+	if !w.isNumber(w.ID(2)) || w.isNumber(w.ID(1)) {
+		return false
+	}
+	small, ok := w.mask("le.Tensor", 1, 2)
+	return ok && w.call("masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor", arg(0), small, value(w.whole(0, w.out(0).DType)))
+}
+
+// scaled is a value times a number that is an argument of the node.
+func (w *writer) scaled(i, number int) (value, bool) {
+	return w.callFor("mul.Tensor"+binary, w.g.Shape(w.ID(i)), arg(i), value(w.number(w.ID(number), w.g.Shape(w.ID(i)).DType)))
+}
+
+// positive is where a value is above 0.
+func (w *writer) positive(i int) (value, bool) {
+	s := w.g.Shape(w.ID(i))
+	return w.callFor("gt.Tensor"+binary, shape.Of(dtype.Bool, s.Dims), arg(i), value(w.whole(0, s.DType)))
+}
+
+func leakyRelu(w *writer) bool {
+	if w.isNumber(w.ID(0)) {
+		return false
+	}
+	above, ok := w.positive(0)
+	low, fine := w.scaled(0, 1)
+	return ok && fine && w.call(where, above, arg(0), low)
+}
+
+func leakyReluBackward(w *writer) bool {
+	if w.isNumber(w.ID(0)) || w.isNumber(w.ID(1)) || w.g.Shape(w.ID(0)) != w.out(0) {
+		return false
+	}
+	above, ok := w.positive(1)
+	low, fine := w.scaled(0, 2)
+	return ok && fine && w.call(where, above, arg(0), low)
 }

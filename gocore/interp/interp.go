@@ -6,6 +6,9 @@
 // of torch's op of its name and schema, where rules.go states nothing else. A plan with a node that cannot be run so
 // is refused as a whole: it has to be compiled.
 //
+// call.go writes a call of an op, memory.go follows where values lie, work.go counts what a program does. The rules are in files
+// by subject: views, fill, arithmetic, activation, reductions, random, and trust for kernels that take values on trust.
+//
 // Text form, by Program.Text: an instruction a line, an opcode and its words.
 //
 // The package imports lazy, ops, ir, shape, dtype and wire.
@@ -24,7 +27,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
 
-// opcode is an instruction; torchcpu/interpret.c has them in the same order, and says what words follow.
+// opcode is an instruction. torchcpu/interpret.c has them in the same order; the words of each stand before its function there.
 type opcode int64
 
 const (
@@ -74,25 +77,6 @@ type Program struct {
 	// Numbers are those of the program itself; they follow the plan's scalars.
 	Numbers []ir.Number
 	Work
-}
-
-// Work is what a program does, to predict its time by.
-type Work struct {
-	// Calls is how many kernels it calls.
-	Calls int
-	// Bytes are those of the values that it writes to memory, besides the roots: neither views nor the results of
-	// products, which a compiled program writes too.
-	Bytes int64
-	// Results are the bytes of the roots.
-	Results int64
-	// Products are the multiplications in products of matrices and convolutions.
-	Products int64
-	// Functions are the elements of functions that a compiled program computes more slowly.
-	Functions int64
-	// Peak is how many bytes of the values that it makes are there at one time, temporary ones too.
-	Peak int64
-	// Kept are those of them that are there at its end, with the copies that the roots are.
-	Kept int64
 }
 
 // Refusal is why a plan has no program.
@@ -206,88 +190,6 @@ func (w *writer) write() (reason string) {
 // views are the instructions that copy nothing: dst, src, …
 var views = []opcode{opTranspose, opSlice, opDynamicSlice, opBroadcast, opReshape, opStrided, opSame}
 
-// Multiplications are those of a product of matrices or a convolution, on which compiled programs and torch's kernels spend
-// the same time; 0 for another node.
-func Multiplications(g *ir.Graph, id ir.ID) int64 {
-	in, out := g.In(id), g.Shape(id).Numel()
-	rowLength := func(matrix int) int64 {
-		dims := g.Shape(in[matrix]).Dims
-		return dims[len(dims)-1]
-	}
-	channel := func(kernel int) int64 {
-		s := g.Shape(in[kernel])
-		return s.Numel() / max(s.Dims[0], 1)
-	}
-	scores := func(query int) int64 { // the multiplications of queries by keys
-		return g.Shape(in[query]).Numel() * g.Shape(in[query+1]).Dims[2]
-	}
-	switch ops.Of(g.At(id).Op).Name {
-	case "mm", "bmm", "mv", "dot", "vdot":
-		return out * rowLength(0)
-	case "addmm", "baddbmm", "addmv":
-		return out * rowLength(1)
-	case "addbmm":
-		return out * rowLength(1) * g.Shape(in[1]).Dims[0]
-	case "convolution":
-		return out * channel(1)
-	case "convolution_backward":
-		return 2 * g.Shape(in[0]).Numel() * channel(2)
-	case "_scaled_dot_product_flash_attention_for_cpu":
-		return 2 * scores(0)
-	case "_scaled_dot_product_flash_attention_for_cpu_backward":
-		return 5 * scores(1)
-	}
-	return 0
-}
-
-// free are the nodes that compute nothing: the compiler makes them part of what reads them.
-var free = []ir.Op{ir.OpReshape, ir.OpSlice, ir.OpTranspose, ir.OpBroadcast, ir.OpGather, ir.OpBitcast, ir.OpZeros, ir.OpDynamicSlice, ir.OpAnnotate}
-
-// Operations are those of a node, estimated: 2 for each multiplication of a product, which has a sum, else 1 for each
-// element of the largest of its operands and results.
-func Operations(g *ir.Graph, id ir.ID) int64 {
-	n := g.At(id)
-	row := ops.Of(n.Op)
-	if row == nil || row.Uniform || slices.Contains(free, n.Op) {
-		return 0
-	}
-	if products := Multiplications(g, id); products > 0 {
-		return 2 * products
-	}
-	most := int64(0)
-	for k := range ir.ID(n.Results) {
-		most = max(most, g.Shape(id+k).Numel())
-	}
-	for _, in := range g.In(id) {
-		if in != ir.None {
-			most = max(most, g.Shape(in).Numel())
-		}
-	}
-	return most
-}
-
-// scalarFunctions are the rows that XLA computes element by element, where torch's kernels compute several elements at a time.
-var scalarFunctions = []string{"sin", "cos", "tan", "asin", "acos", "atan", "atan2", "log1p", "lgamma", "pow.Tensor_Scalar", "pow.Tensor_Tensor"}
-
-// weigh counts what the node that was written does.
-func (w *writer) weigh() {
-	n := w.g.At(w.node)
-	if n.Op == ir.OpData || n.Op == ir.OpScalar {
-		return
-	}
-	view, product := w.p.Calls == w.before, Multiplications(w.g, w.node)
-	w.p.Products += product
-	if slices.Contains(scalarFunctions, ops.Of(n.Op).Name) {
-		w.p.Functions += w.out(0).Numel()
-	}
-	if view || product > 0 {
-		return
-	}
-	for i := range int(n.Results) {
-		w.p.Bytes += w.out(i).Bytes()
-	}
-}
-
 func (w *writer) refused(row *ops.Row) string {
 	if _, known := rules[row.Name]; known {
 		return "it has no kernel that may be called, or not for these arguments"
@@ -373,23 +275,6 @@ func (w *writer) emit(op opcode, parts ...[]int64) {
 	w.memory.follow(op, w.p.Words[len(w.p.Words)-n:])
 }
 
-// constant is the number of a number of the program itself.
-func (w *writer) constant(n ir.Number) int64 {
-	w.p.Numbers = append(w.p.Numbers, n)
-	return int64(len(w.plan.Scalars) + len(w.p.Numbers) - 1)
-}
-
-// numberRef is the number of a leaf that is a number.
-func (w *writer) numberRef(id ir.ID) int64 {
-	if i, ok := w.scalar[id]; ok {
-		return i
-	}
-	n, _ := w.g.Number(id)
-	i := w.constant(n)
-	w.scalar[id] = i
-	return i
-}
-
 func list(n ...int64) []int64 { return n }
 
 func code(d dtype.DType) int64 { return int64(d.TorchCode()) }
@@ -413,65 +298,6 @@ func (p *Program) Text() string {
 	}
 	fmt.Fprintf(&b, "give %v\n", p.Roots)
 	return b.String()
-}
-
-// isNumber tells of an operand that it is a number, and not a tensor.
-func (w *writer) isNumber(id ir.ID) bool { return id != ir.None && w.g.At(id).Op == ir.OpScalar }
-
-// operand is the value of a Tensor argument, for which a number may be given.
-func (w *writer) operand(id ir.ID) int64 {
-	if w.isNumber(id) {
-		return w.number(id, w.promoted(id))
-	}
-	return w.valueOf(id)
-}
-
-// number is a number as a 0-dim tensor of a type.
-func (w *writer) number(id ir.ID, d dtype.DType) int64 { return w.numberTensor(w.numberRef(id), d) }
-
-func (w *writer) numberTensor(ref int64, d dtype.DType) int64 {
-	v := w.temp(shape.Of(d, nil))
-	w.emit(opNumber, list(v, ref, code(d), 0))
-	return v
-}
-
-// whole is an integer of the program as a 0-dim tensor.
-func (w *writer) whole(i int64, d dtype.DType) int64 {
-	return w.numberTensor(w.constant(ir.Number{Type: dtype.I64, I: i}), d)
-}
-
-// promoted is the type of the 0-dim tensor that stands for a number among the node's tensors, so that torch's promotion gives
-// what it gives for the number. A tensor of no dimensions yields to one with dimensions of its category or a higher one.
-func (w *writer) promoted(id ir.ID) dtype.DType {
-	n, _ := w.g.Number(id)
-	if w.g.At(id).Flags&ir.ZeroDimCPU != 0 {
-		return n.Type
-	}
-	var zero *shape.Shape
-	for _, in := range w.g.In(w.node) {
-		if in == ir.None || w.isNumber(in) || w.g.Shape(in).DType.Kind() < n.Type.Kind() {
-			continue
-		}
-		s := w.g.Shape(in)
-		if s.Rank() > 0 {
-			return n.Type
-		}
-		zero = s
-	}
-	out := w.out(0).DType
-	switch {
-	case zero != nil && out.Kind() == zero.DType.Kind():
-		return out
-	case zero != nil:
-		return zero.DType
-	case out.Kind() == n.Type.Kind():
-		return out
-	case n.Type.IsFloat():
-		return dtype.F32
-	case n.Type.IsComplex():
-		return dtype.C64
-	}
-	return n.Type
 }
 
 // tag is the first word of an encoded argument.

@@ -119,7 +119,7 @@ func (m *memory) raise(bytes int64) { m.peak = max(m.peak, m.live+bytes) }
 // size is the bytes of the value's elements.
 func (h *held) size() int64 { return h.numel() * h.element }
 
-// view follows an instruction that copies nothing, or only what has no other layout: as torchcpu/interpret.c has them.
+// view follows an instruction that copies nothing, or only what has no other layout: as torchcpu/views.c has them.
 func (m *memory) view(op opcode, words []int64) {
 	dst, src, words := words[0], words[1], words[2:]
 	from := m.values[src].layout

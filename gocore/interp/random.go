@@ -170,7 +170,7 @@ func (w *writer) bernoulli(p int) bool {
 	if prob != wide {
 		limit, _ = w.callFor(toCopy, wide, limit, s.DType)
 	}
-	v, ok := w.callFor("lt.Tensor"+comparison, yes, u, limit)
+	v, ok := w.callFor("lt.Tensor"+binary, yes, u, limit)
 	return ok && w.give(v, yes)
 }
 

@@ -5,8 +5,11 @@
 // libtorch_cpu that the process has loaded. The rest of the program stays XLA's. Which ops may be called, and with which
 // arguments, the table of rows says (package ops).
 //
-// call.c runs an op on arrays in memory and knows nothing of XLA, checks.c holds what torch takes on trust; thread.c is the thread in which that is done; handler.c
-// is XLA's way to it. The package imports ops and pjrt.
+// In C, call.c runs an op on arrays in memory, and checks.c looks at what torch takes on trust. thread.c is the thread in which
+// ops run. handler.c is XLA's way to them; no other file knows of XLA. interpret.c runs programs of many calls, which package
+// interp writes: machine.h is what their instructions share, and numbers.c, views.c and kernels.c are those that are not calls.
+//
+// The package imports interp, ops, ir, shape, errs and pjrt.
 package torchcpu
 
 /*
