@@ -6,8 +6,9 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
 
-// OpenDevice opens the device. settings is JSON: {"library": path, "preload": [paths], "options": {create
-// options of the plugin}, "flags": {options of XLA}, "torch": path of its library, "environment": {variables of the config table}}.
+// OpenDevice opens the device. settings is a JSON object: "library", a path; "torch", the path of its library;
+// "preload", paths; "options", those that the plugin's client is created with; "flags", XLA's; "environment", the
+// variables of the config table.
 func OpenDevice(settings string) error {
 	s, err := readSettings(settings)
 	if err == nil {

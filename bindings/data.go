@@ -11,8 +11,8 @@ func Upload(handle, address, scalarType, dims, nDims int64) error {
 	return failed(engine.Default.Upload(engine.Handle(handle), pointer(address), d, words(dims, nDims)))
 }
 
-// BorrowArray fills a storage as Upload does, from an array that may stay where it is: it must not change until Returned
-// has given the number that BorrowArray returns.
+// BorrowArray fills a storage as Upload does, from an array that may stay where it is. The array must not change until
+// Returned has given the number that BorrowArray returns.
 func BorrowArray(handle, address, scalarType, dims, nDims int64) (int64, error) {
 	d, err := elementType(scalarType)
 	if err != nil {

@@ -48,8 +48,9 @@ func LiveBytes() int64 { return engine.LiveBytes() }
 // CachedPrograms returns the number of compiled programs in memory.
 func CachedPrograms() int64 { return int64(engine.Default.CachedPrograms()) }
 
-// Compilations returns the latest graphs that were compiled, the oldest first, each with the reason: step, program,
-// device, nodes, parameters, results, nearest, equal, was, now, where, reason, tier.
+// Compilations returns the latest graphs that were compiled, the oldest first, as a JSON list of objects. Their keys
+// are step, program, device, nodes, parameters, results and tier; and for the reason nearest, equal, was, now, where,
+// reason.
 func Compilations() (list string) { return marshal(engine.Default.Compilations()) }
 
 // Setting returns the text of a variable of the config table, or its default.
@@ -61,8 +62,9 @@ func Describe(handle int64) (object string, err error) {
 	return encoded(engine.Default.Describe(engine.Handle(handle)))
 }
 
-// Dump returns the recorded graph of some storages. form is "ir", "nodes" (a JSON list with the slots and Python lines of
-// its nodes), "dot", "stablehlo" (for any backend) or "program" (what this process compiles, which may call its code).
+// Dump returns the recorded graph of some storages. form is "ir", "dot", "stablehlo" (for any backend), "program"
+// (what this process compiles, which may call its code), or "nodes". The last is a JSON list with the slots and Python
+// lines of the nodes.
 func Dump(handles, nHandles int64, form string) (string, error) {
 	return result(engine.Default.Dump(words(handles, nHandles), form))
 }

@@ -2,8 +2,8 @@ package bindings
 
 import "github.com/torch-go-xla/torch-go-xla/gocore/engine"
 
-// ServeStore makes this process serve the store by which the processes of a job find each other, on a host
-// of its own, for those who know the secret, and returns its address.
+// ServeStore makes this process serve the store by which the processes of a job find each other, and returns its
+// address. The store listens on a host of this machine's, and answers those who know the secret.
 func ServeStore(host, secret string) (string, error) {
 	return result(engine.Default.ServeStore(host, secret))
 }

@@ -83,10 +83,9 @@ type Cell struct {
 	dirty int32 // place in the dirty list + 1, 0 if not there
 }
 
-// Handle names a cell for as long as its storage lives. Bit 62 is set and the low 20 bits are zero, so
-// that no address inside a storage of any real size is mapped memory: a stray access faults at once.
-// Between them lie the slot (28 bits) and a generation (14 bits), which tells a handle of a dead
-// storage from its successor's.
+// Handle names a cell for as long as its storage lives. Bit 62 is set and the low 20 bits are zero. So no address
+// inside a storage of any real size is mapped memory, and a stray access faults at once. Between them lie the slot (28
+// bits) and a generation (14 bits), which tells a handle of a dead storage from its successor's.
 type Handle uint64
 
 const (

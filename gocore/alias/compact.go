@@ -6,9 +6,9 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 )
 
-// Compact drops what no cell needs any more of the graph of a device, with the buffers that only that read.
-// What stays keeps its order, leaves of live storages included, so that a program is the same whether or not
-// its recording was compacted on the way.
+// Compact drops what no cell needs any more of the graph of a device, with the buffers that only that read. What stays
+// keeps its order, leaves of live storages included. A program is thus the same whether or not its recording was
+// compacted on the way.
 func (s *Store) Compact(dev int32) {
 	t := &s.traces[dev]
 	g := &t.Graph

@@ -5,10 +5,10 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 )
 
-// Split ends the graph of a device after a sync of only some storages: the storages that are still
-// Pending are recorded again in a new graph, in which the computed values are leaves. computed gives the
-// buffer of a value that the sync computes, or nil; Split retains what it uses. The caller releases the
-// references of the old leaves, which it gets back. There are no effects.
+// Split ends the graph of a device after a sync of only some storages. The storages that are still Pending are
+// recorded again in a new graph, in which the computed values are leaves. computed gives the buffer of a value that
+// the sync computes, or nil; Split retains what it uses. The caller releases the references of the old leaves, which
+// it gets back. There are no effects.
 func (s *Store) Split(dev int32, computed func(ir.ID) Buffer) (old []Leaf) {
 	t := &s.traces[dev]
 	from := t.Graph

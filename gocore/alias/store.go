@@ -259,8 +259,8 @@ func (s *Store) LeafOf(h Handle) ir.ID {
 	return ir.None
 }
 
-// Reached lists the storages of a device that the current graph reads or writes, in the order of their
-// slots, but for those of the list.
+// Reached lists the storages of a device that the current graph reads or writes, without those of a list, in the order
+// of their slots.
 func (s *Store) Reached(dev int32, but []Handle) (out []Handle) {
 	for i := range s.cells {
 		c := &s.cells[i]
@@ -303,8 +303,8 @@ func (t *Trace) Epoch() uint32 { return t.epoch }
 // Idle reports that no cell is Pending and that there are no effects: no one needs the graph.
 func (t *Trace) Idle() bool { return t.gaps == len(t.Dirty) && len(t.Effects) == 0 }
 
-// EndGraph ends the graph: the caller has moved every Pending cell to another state, or re-recorded it, and
-// owns the references of the leaves it took.
+// EndGraph ends the graph. The caller has moved every Pending cell to another state, or recorded it again. It owns the
+// references of the leaves that it took.
 func (t *Trace) EndGraph() {
 	t.Graph.Reset()
 	clear(t.Leaves)

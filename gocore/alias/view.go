@@ -190,9 +190,9 @@ func (s *Store) CheckWrite(v *View) error {
 	return nil
 }
 
-// CheckOperand is torch's error for an op that writes to v and reads w: one is a part of the other or has its
-// elements in another order; if they must be apart, also that they are the same. Like torch, it only looks at views
-// without gaps.
+// CheckOperand is torch's error for an op that writes to v and reads w, of class Runtime. They must not be parts of
+// each other, nor have the same elements in another order; if apart, they must not be the same either. Like torch, it
+// only looks at views without gaps.
 func (v *View) CheckOperand(w *View, apart bool) error {
 	if v.Handle != w.Handle || !apart && v.Same(w) || v.Numel() == 0 || w.Numel() == 0 {
 		return nil
@@ -329,8 +329,8 @@ func unit(strides []int64) bool {
 	return true
 }
 
-// dynamicSlice is a slice of a stored value: what lies between its first element and its last, at starts that are
-// arguments, and of that each element that the strides reach.
+// dynamicSlice is a slice of a stored value, at starts that are arguments. It slices what lies between the first
+// element and the last, and of that each element that the strides reach.
 func (t *Trace) dynamicSlice(x ir.ID, st *strided.Step) ir.ID {
 	g := &t.Graph
 	d := g.Shape(x).DType
@@ -352,7 +352,7 @@ func (t *Trace) dynamicSlice(x ir.ID, st *strided.Step) ir.ID {
 	return g.Add(ir.OpSlice, in[:], *w, shape.Of(d, st.Dims), 0)
 }
 
-// dynamic records a slice or an update whose starts are numbers: arguments along the dimensions that the
+// dynamic records a slice or an update whose starts are numbers. They are arguments along the dimensions that the
 // window does not fill, and 0 along the others.
 func (t *Trace) dynamic(op ir.Op, in []ir.ID, starts, window []int64, out *shape.Shape) ir.ID {
 	g := &t.Graph

@@ -27,9 +27,9 @@ type loading struct {
 	err  error // set before done is closed
 }
 
-// replay is a computation that was recorded once and runs again without being recorded: a program, where
-// its parameters come from, and where its results go. Storages are named by their place among the
-// arguments: those of the call, then those that the computation reaches by itself, its state.
+// replay is a computation that was recorded once and runs again without being recorded. It has a program, and knows
+// where its parameters come from and where its results go. Storages are named by their place among the arguments:
+// those of the call, then those that the computation reaches by itself, its state.
 type replay struct {
 	dev       *runtime.Device
 	program   *program // in the cache, or with a reference if it is in none

@@ -132,7 +132,7 @@ func (fs *functions) RegisterTarget(target string, handler unsafe.Pointer) error
 // idleFunctions is how many functions are kept at least: equal ones are often made again, such as a branch at each step.
 const idleFunctions = 256
 
-// keep adds a function as the latest, and drops the older half of too many, but for those that a caller holds or
+// keep adds a function as the latest. It drops the older half of too many, without those that a caller holds or
 // something recorded calls.
 func (fs *functions) keep(f *stablehlo.Function) {
 	if i := slices.Index(fs.names, f.Name); i >= 0 {

@@ -36,9 +36,9 @@ func (j *jobs) opened() {
 	j.jobMu.Unlock()
 }
 
-// ServeStore makes this process serve the store by which the processes of a job find each other, on a host
-// of its own, for those who know the secret, and returns the address for all of them, its own included. It
-// serves as long as it lives.
+// ServeStore makes this process serve the store by which the processes of a job find each other, as long as it lives.
+// The store listens on host, and answers those who know the secret. The address that is returned serves all processes,
+// this one included.
 func (j *jobs) ServeStore(host, secret string) (string, error) {
 	server, err := rendezvous.Serve(host+":0", secret)
 	if err != nil {
@@ -119,9 +119,9 @@ type exchange struct {
 	err    error
 }
 
-// Exchange gives the members, processes of the job of which this is one, a value of this one, under a tag,
-// and returns what all have given, by member; each does so with the same tags and members, one after
-// the other. It waits for the timeout at most: then it returns nil and is to be called again.
+// Exchange gives a value of this process to the members, of which this is one, and returns what all have given, by
+// member. All of them do so with the same tag and members, one exchange after the other. It waits for the timeout at
+// most: then it returns nil and is to be called again.
 func (j *jobs) Exchange(tag, value string, members []int, timeout time.Duration) ([]string, error) {
 	x, err := j.exchange(tag, value, members)
 	if err != nil {

@@ -85,8 +85,8 @@ func newCache(d *runtime.Device) *cache.Cache[programKey, *program] {
 	return cache.New[programKey](int(config.Number("XLA_COMPILATION_CACHE_SIZE")), room, func(p *program) { p.release() })
 }
 
-// Precision sets the operand precision of the matrix products and convolutions of programs that are lowered from
-// now on, "default", "high" or "highest", unless name is empty; it returns the one that counts.
+// Precision sets the operand precision of matrix products and convolutions, "default", "high" or "highest", for
+// programs that are lowered from now on. An empty name sets nothing. It returns the one that counts.
 func (pl *planner) Precision(name string) (string, error) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
@@ -130,9 +130,9 @@ func (pl *planner) prepare(d *runtime.Device, t *alias.Trace, slots []uint32) (r
 	}
 }
 
-// materializeZeros gives buffers to the zeros that new storages began with and that this graph has written since, as an
-// optimizer does with its states in the first step. The graph is then the one of all later steps, which find
-// the storages with a buffer. Where that fails the zeros stay part of the program.
+// materializeZeros gives buffers to the zeros that new storages began with and that this graph has written since. An
+// optimizer does so with its states in the first step. The graph is then the one of all later steps, which find the
+// storages with a buffer. Where that fails the zeros stay part of the program.
 func (pl *planner) materializeZeros(d *runtime.Device, t *alias.Trace, slots []uint32) {
 	before := pl.zeros[d.Index]
 	pl.zeros[d.Index] = nil
@@ -152,8 +152,8 @@ func (pl *planner) materializeZeros(d *runtime.Device, t *alias.Trace, slots []u
 	}
 }
 
-// zerosOf is a buffer of zeros that all storages of a shape share, as nothing is written to it: one that the graph
-// before had already, or a new one. It stays until the next graph, which may be of the same loop.
+// zerosOf is a buffer of zeros that all storages of a shape share, as nothing is written to it. The graph before may
+// have had it already. It stays until the next graph, which may be of the same loop.
 func (pl *planner) zerosOf(d *runtime.Device, s *shape.Shape, before zeros) (*runtime.Buffer, error) {
 	kept := pl.zeros[d.Index]
 	if buf := kept[s]; buf != nil {

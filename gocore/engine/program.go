@@ -27,8 +27,8 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 )
 
-// programKey is everything that a compiled program depends on: the graph (lazy.Key), the device that
-// it is assigned to, and the options of the lowering and of the compiler.
+// programKey is everything that a compiled program depends on. That is the graph (lazy.Key), the device that it is
+// assigned to, and the options of the lowering and of the compiler.
 type programKey struct {
 	graph     lazy.Key
 	dev       int32
@@ -201,9 +201,9 @@ func (p *program) forget() {
 	}
 }
 
-// What XLA keeps of a compiled program in the process's memory beside its code: the HLO, the buffer assignment, object
-// files and thunks, and what the heap loses between them. Plugins do not say, and XLA:CPU does not know its code's size.
-// It was measured: 12 to 18 MB for steps of transformers of 0.16 to 0.24 MB of text.
+// What XLA keeps of a compiled program in the process's memory beside its code. That is the HLO, the buffer
+// assignment, object files and thunks, and what the heap loses between them. Plugins do not say, and XLA:CPU does not
+// know its code's size. It was measured: 12 to 18 MB for steps of transformers of 0.16 to 0.24 MB of text.
 const (
 	keptOfAny  = 1 << 19
 	keptOfByte = 70 // of the program's text
@@ -279,8 +279,8 @@ func (c *bisection) Compile(results []int) (x *runtime.Executable, err error) {
 	return c.of.dev.Compile(c.module.Module(c.places(results)), len(args), runtime.Division{})
 }
 
-// resolveShardings finds out how the results of the program are sharded, once it is compiled: that is part of the key
-// of the programs which read them. If it cannot be compiled, running it says so.
+// resolveShardings finds out how the results of the compiled program are sharded. That is part of the key of the
+// programs which read them. If the program cannot be compiled, running it says so.
 func (p *program) resolveShardings(roots []lazy.Root) {
 	p.shardings = make([]*sharding.Sharding, len(roots))
 	for i, r := range roots {
@@ -357,8 +357,8 @@ func (p *program) store(key string) {
 
 func (p *program) retain() { p.refs.Add(1) }
 
-// acquire takes a reference, unless the last one has gone: a program that compiles may push others out of the cache,
-// in its goroutine, between a look-up and the use of what was found.
+// acquire takes a reference, unless the last one has gone. Between a look-up and the use of what was found, a program
+// that compiles in its goroutine may push others out of the cache.
 func (p *program) acquire() bool {
 	for {
 		switch n := p.refs.Load(); {

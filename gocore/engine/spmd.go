@@ -220,8 +220,8 @@ func (pt *partitioner) FetchShard(h alias.Handle, device int, dst unsafe.Pointer
 	return b.DownloadPart(device-first, dst)
 }
 
-// SetShards replaces what each device of this process holds of a storage's value: sources are the addresses of
-// dense arrays, one a device, of the sizes that Shards gives.
+// SetShards replaces what each device of this process holds of a storage's value. sources are the addresses of dense
+// arrays, one a device, of the sizes that Shards gives.
 func (pt *partitioner) SetShards(h alias.Handle, sources []unsafe.Pointer) error {
 	s, sh, d, err := pt.lies(h)
 	if err != nil {

@@ -163,8 +163,8 @@ func (st *state) Release(handles []uint64) {
 	}
 }
 
-// idleGraph is how many nodes that no storage needs any more a graph may hold, at least: a program that drops
-// its results unread never syncs.
+// idleGraph is the number of nodes up to which a graph keeps those that no storage needs any more. Larger ones are
+// compacted, as a program that drops its results unread never syncs.
 const idleGraph = 1 << 12
 
 // sweepDue reports that a graph has grown enough to look for what no one needs of it.

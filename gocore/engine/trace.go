@@ -281,8 +281,8 @@ func listed(list []int, arg int) bool {
 }
 
 // number reads an encoded number and records it. Elements of a foreach call share the leaves of their first few
-// arguments where these are equal: what the compiler makes of an optimizer's update is then one kernel for all
-// parameters of a shape. Leaves are compared, not trusted: what is recorded may have been flushed or compacted since.
+// arguments where these are equal. The compiler then makes one kernel of an optimizer's update, for all parameters of
+// a shape. Leaves are compared, not trusted: what is recorded may have been flushed or compacted since.
 func (rec *recorder) number(r *wire.Record, t *alias.Trace, bake bool) (ir.ID, error) {
 	sc := &rec.scratch
 	typ, i, f, im, host, ok := r.Number()

@@ -33,8 +33,8 @@ func (tr *transfers) Upload(h alias.Handle, src unsafe.Pointer, d dtype.DType, d
 	})
 }
 
-// fill gives a storage a buffer of a shape, which must cover the storage, as upload makes it on the device
-// and with the sharding that the storage has.
+// fill gives a storage the buffer that upload makes on its device, with its sharding. The shape must cover the
+// storage.
 func (tr *transfers) fill(h alias.Handle, whole *shape.Shape,
 	upload func(*runtime.Device, *shape.Shape, *sharding.Sharding) (*runtime.Buffer, error)) error {
 	if err := tr.lock(); err != nil {
@@ -72,8 +72,8 @@ func (tr *transfers) fill(h alias.Handle, whole *shape.Shape,
 	return nil
 }
 
-// PlaceBytes is Place of what is to be an array in size bytes of host memory, and an error if such an array takes more
-// or fewer.
+// PlaceBytes is Place of an array of size bytes in host memory. The error is of class Value if the shape takes more or
+// fewer.
 func (tr *transfers) PlaceBytes(src unsafe.Pointer, size int64, torchType int, dims []int64, dev int32) (alias.Handle, error) {
 	d := dtype.FromTorch(torchType)
 	if slices.ContainsFunc(dims, func(n int64) bool { return n < 0 }) || d != dtype.Invalid && shape.Of(d, dims).Bytes() != size {
@@ -229,9 +229,9 @@ func (tr *transfers) Copy(dst, src alias.Handle) error {
 	return nil
 }
 
-// Borrow is Upload of an array that may stay where it is: on a CPU device it is not copied if its address is
-// aligned as the compiler wants. It must not change until Returned has given the number that Borrow returns.
-// No program writes to it: a write to the storage makes a new value, in memory of the device.
+// Borrow is Upload of an array that may stay where it is. On a CPU device it is not copied if its address is aligned
+// as the compiler wants. It must not change until Returned has given the number that Borrow returns. No program writes
+// to it: a write to the storage makes a new value, in memory of the device.
 func (tr *transfers) Borrow(h alias.Handle, src unsafe.Pointer, d dtype.DType, dims []int64) (int64, error) {
 	id := tr.loans.lend()
 	whole := shape.Of(d, dims)

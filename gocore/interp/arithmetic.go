@@ -120,8 +120,8 @@ func clamped(signature string) rule {
 	}
 }
 
-// division is an op that on integers may divide by 0, or the least of them by −1, which ends the process: with a number
-// only. A number that is an argument of the program is never 0 or −1 (see ir.AddNumber).
+// division is an op that on integers may divide by 0, or the least of them by −1, which ends the process. There it
+// runs with a number only. A number that is an argument of the program is never 0 or −1 (see ir.AddNumber).
 func division(op string) rule {
 	return func(w *writer) bool {
 		if d := w.out(0).DType; d.IsFloat() {

@@ -1,5 +1,5 @@
-// Package interp writes a plan as a program of calls of torch's own CPU kernels, which package torchcpu runs op by op:
-// nothing is compiled, so that it can start at once.
+// Package interp writes a plan as a program of calls of torch's own CPU kernels, which package torchcpu runs op by op.
+// Nothing is compiled, so that it can start at once.
 //
 // A program computes with values, by number: the plan's parameters first, then the results of its nodes. Each
 // instruction makes values of others (see opcode); a value is freed behind its last use. A row of the table is a call

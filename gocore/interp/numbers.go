@@ -59,8 +59,9 @@ func (w *writer) whole(i int64, d dtype.DType) int64 {
 	return w.numberTensor(w.constant(ir.Number{Type: dtype.I64, I: i}), d)
 }
 
-// promoted is the type of the 0-dim tensor that stands for a number among the node's tensors, so that torch's promotion gives
-// what it gives for the number. A tensor of no dimensions yields to one with dimensions of its category or a higher one.
+// promoted is the type of the 0-dim tensor that stands for a number among the node's tensors. With it torch's
+// promotion gives what it gives for the number. A tensor of no dimensions yields to one with dimensions of its
+// category or a higher one.
 func (w *writer) promoted(id ir.ID) dtype.DType {
 	n, _ := w.g.Number(id)
 	if w.g.At(id).Flags&ir.ZeroDimCPU != 0 {

@@ -2,8 +2,8 @@ package interp
 
 import "strings"
 
-// outs are torch's overloads that write into given memory, of the ops that have a kernel for it: without one the result is copied,
-// as torch's own overload does for sum and prod.
+// outs are torch's overloads that write into given memory, of the ops that have a kernel for it. Without one the
+// result is copied, as torch's own overload does for sum and prod.
 var outs = overloads()
 
 func overloads() map[string]string {

@@ -11,8 +11,8 @@ import (
 type Work struct {
 	// Calls is how many kernels it calls.
 	Calls int
-	// Bytes are those of the values that it writes to memory, besides the roots: neither views nor the results of
-	// products, which a compiled program writes too.
+	// Bytes are those of the values that it writes to memory, without the roots. Neither views count nor the results
+	// of products, which a compiled program writes too.
 	Bytes int64
 	// Results are the bytes of the roots.
 	Results int64
