@@ -1,5 +1,5 @@
-// Package pyfast is the data plane between torch's dispatcher and the core: a second CPython module,
-// _goxlafast, in the shared library that gopy builds, so that both use one Go runtime.
+// Package pyfast is the data plane between torch's dispatcher and the core. It is a second CPython module, _goxlafast,
+// in the shared library that gopy builds: both use one Go runtime.
 //
 // The C files hold one callable object per ATen overload. A call encodes its arguments as words (see
 // package wire), makes one call of engine.Trace and wraps the results as

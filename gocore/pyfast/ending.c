@@ -2,13 +2,13 @@
 
 /* How threads end with the process.
  *
- * While an interpreter finalizes, a daemon thread that asks for the GIL is ended by pthread_exit (before CPython 3.14).
- * That unwinds its stack: torch's C++ frames, which end the process where they may not throw or touch the GIL, and Go's,
- * which cannot be unwound. So no other thread may wait for the GIL below such a frame when finalization begins.
+ * While an interpreter finalizes, a daemon thread that asks for the GIL is ended by pthread_exit (before CPython
+ * 3.14). That unwinds its stack. Frames of torch's C++ end the process where they may not throw or touch the GIL,
+ * and Go's cannot be unwound. So no other thread may wait for the GIL below such a frame when finalization begins.
  *
- * tgx_end, which Python calls as the last thing before that, makes every other thread stop for good, without the GIL,
- * where it enters or leaves the core; and waits until none is in between. A thread that torch ends elsewhere, in a frame
- * that may not throw, stops at the call of std::terminate. */
+ * Python calls tgx_end as the last thing before that. It makes every other thread stop for good, without the GIL,
+ * where it enters or leaves the core; and waits until none is in between. A thread that torch ends elsewhere, in a
+ * frame that may not throw, stops at the call of std::terminate. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 //go:build pyext
 
-/* Random generators. torch asks a C++ hook for a generator of a device, which a backend without C++ does not have:
- * torch.Generator("xla") is led to a subclass in Python. Kernels get another Python object for the generator that was
- * passed, so that it is known by the address of torch's own. */
+/* Random generators. torch asks a C++ hook for a generator of a device, and a backend without C++ has none. So
+ * torch.Generator("xla") makes an object of a subclass in Python. Kernels get another Python object for the
+ * generator that was passed, so that it is known by the address of torch's own. */
 #include "pyfast.h"
 
 static newfunc torch_new;   /* what makes any other generator */

@@ -1,15 +1,15 @@
 //go:build pyext
 
-/* The device guard. torch has one of its own that asks Python for the type of the device, with the GIL, several
- * times an op that needs a gradient: for the stream of every input and result of an autograd node. Of a torch whose
- * guards are known, the methods that ask are replaced; of another, Python answers as fast as it can.
+/* The device guard. torch has one of its own that asks Python for the type of the device, with the GIL. It does so
+ * several times for an op that needs a gradient, for the stream of every input and result of an autograd node. Of a
+ * torch whose guards are known, the methods that ask are replaced; of another, Python answers as fast as it can.
  *
  * What Python is asked: the type of its device.
  *
- * torch asks while it unwinds too, from code that may not throw, with the exception of a hook or of a custom
- * backward pass still pending; and CPython makes an error of any call that returns with an exception pending, so
- * that the process would end. The answer to such a call carries the exception: torch releases the answer
- * before it looks for the exception, and the carrier's end makes it pending again. */
+ * torch asks while it unwinds too, from code that may not throw. The exception of a hook or of a custom backward
+ * pass may then be pending. CPython makes an error of any call that returns with an exception pending, which would
+ * end the process. So the answer carries the exception. torch releases the answer before it looks for the
+ * exception, and the carrier's end makes it pending again. */
 #include <stddef.h>
 #include <string.h>
 

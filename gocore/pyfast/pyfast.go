@@ -154,8 +154,8 @@ func tgx_idle() C.int64_t {
 	return 0
 }
 
-// tgx_sync is engine.Step. It gives the text of an error, which the caller frees, or NULL: it is called without the GIL, so that
-// the last error may be another thread's when it returns.
+// tgx_sync is engine.Step. It gives the text of an error, which the caller frees, or NULL. It is called without the
+// GIL, so that the last error may be another thread's when it returns.
 //
 //export tgx_sync
 func tgx_sync(device, mark, wait C.int64_t, through *C.int64_t) *C.char {

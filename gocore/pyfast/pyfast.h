@@ -193,8 +193,8 @@ struct tgx_call {
   bool on_device;  /* an operand is on the device */
   int32_t device;  /* its index */
   bool direct;     /* torch's dispatcher was not asked: tensors must be plain, see shortcut.c */
-  /* Python decides: an operand, the device argument or the generator is elsewhere, an operand has a lazy
-   * bit, or the core has no lowering for this use of the op (an exception is set then). */
+  /* Python decides. An operand, the device argument or the generator is elsewhere; or an operand has a lazy bit; or
+   * the core has no lowering for this use of the op (an exception is set then). */
   bool fallback;
 };
 

@@ -1,7 +1,7 @@
 //go:build pyext
 
-/* Captured computations: what a call of one depends on of its arguments, and the call, which gives the core the
- * storages of the arguments and makes tensors of those that the computation makes. */
+/* Captured computations: what a call of one depends on of its arguments, and the call. A call gives the core the
+ * storages of the arguments, and makes tensors of those that the computation makes. */
 #include <stddef.h>
 #include <string.h>
 

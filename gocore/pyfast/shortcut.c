@@ -1,9 +1,9 @@
 //go:build pyext
 
-/* Shortcuts: `x + 1` passes torch's argument parser, becomes an at::Tensor of 1, goes down the keys of the
- * dispatcher and comes up through Python objects before it is at our kernel. All of that is there for modes,
+/* Shortcuts. `x + 1` passes torch's argument parser, and becomes an at::Tensor of 1. It goes down the keys of the
+ * dispatcher, and comes up through Python objects before it is at our kernel. All of that is there for modes,
  * transforms, subclasses, gradients and marks on tensors. A shortcut stands in front of the C function of one
- * method of Tensor or one function of torch: where it sees none of them, it calls the kernel; in all other cases,
+ * method of Tensor or one function of torch. Where it sees none of them, it calls the kernel. In all other cases,
  * and whenever the kernel records nothing, it calls the function that it stands in front of.
  *
  * torch's method and function objects stay what they are: the address in their PyMethodDef is another. What a

@@ -1,7 +1,7 @@
 //go:build pyext
 
-/* Tensors of the device. A torch storage is a core storage: its data address is the core's handle, which
- * no one may follow, and its deleter tells the core that no tensor uses it any more. */
+/* Tensors of the device. A torch storage is a core storage. Its data address is the core's handle, which no one may
+ * follow. Its deleter tells the core that no tensor uses it any more. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>

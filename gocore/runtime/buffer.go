@@ -73,8 +73,8 @@ func LiveBytes() int64 { return liveBytes.Load() }
 
 var unreported = metrics.C("UnreportedPluginError")
 
-// countUnreported counts a plugin's error that has no one to go to, as it befell the freeing of something, or a question whose
-// answer can be done without.
+// countUnreported counts a plugin's error that has no one to go to. It befell the freeing of something, or a question
+// whose answer can be done without.
 func countUnreported(err error) {
 	if err != nil {
 		unreported.Add(1)
@@ -174,8 +174,8 @@ func (b *Buffer) recorded(err error) error {
 	return errs.Recorded(err, b.Dev.home.Recorder(b.Origin))
 }
 
-// kill records that the program of a step took the buffer's memory although a tensor still names it: reading the
-// buffer is an error, which says where the value was recorded, if it was, and where it was given away.
+// kill records that the program of a step took the buffer's memory although a tensor still names it. Reading the
+// buffer is then an error. It says where the value was recorded, if it was, and where it was given away.
 func (b *Buffer) kill(step int64) {
 	where := ""
 	if at := b.given.Load(); at != nil && *at != "" {
@@ -206,8 +206,8 @@ func (b *Buffer) source() int {
 	return b.sharding.Source()
 }
 
-// SetDonating gives the buffer away, or takes that back: the next program that reads it takes it over,
-// whatever else names it, and reading it afterwards is an error, which says where the buffer was given away.
+// SetDonating gives the buffer away, or takes that back. The next program that reads it takes it over, whatever else
+// names it. Reading it afterwards is an error of class Donated, which says where the buffer was given away.
 func (b *Buffer) SetDonating(on bool, where string) {
 	if on {
 		b.given.Store(&where)

@@ -158,8 +158,8 @@ func (d *Device) Spans() bool { return len(d.ids) > len(d.devs) }
 // IDs are the plugin's numbers of the devices, by partition.
 func (d *Device) IDs() []int { return d.ids }
 
-// Replicas are the plugin's numbers of the devices that run a replica each of a program in which processes
-// exchange data, this device among them, by process; nil if this is the only process.
+// Replicas are the plugin's numbers of the devices that run a replica each of a program in which processes exchange
+// data. They are by process, this device among them; nil if this is the only process.
 func (d *Device) Replicas() []int { return d.peers }
 
 // String is torch's name of the device.

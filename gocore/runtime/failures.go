@@ -48,8 +48,8 @@ func (f *failures) note(into *failed, cause, err error) *failed {
 	return into
 }
 
-// noteExecution keeps the failure of an execution, unless an equal one is known: readers of its results may have been given
-// it already, and what is computed from them fails with the same text.
+// noteExecution keeps the failure of an execution, unless an equal one is known. Readers of its results may have been
+// given it already, and what is computed from them fails with the same text.
 func (f *failures) noteExecution(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -219,8 +219,8 @@ func (b *Buffer) memory() (uintptr, error) {
 	return at, err
 }
 
-// leastAdopted is the size from which a result stays in torch's memory, if it is also most of what was computed: small ones
-// that live long would keep holes between them, of the size of what was freed.
+// leastAdopted is the size from which a result stays in torch's memory, if it is also most of what was computed. Small
+// ones that live long would keep holes between them, of the size of what was freed.
 const leastAdopted = 1 << 16
 
 // aligned is what programs want of an address: that of XLA's cpu_function_runtime::Align.

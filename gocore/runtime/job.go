@@ -15,9 +15,9 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/pjrt/rendezvous"
 )
 
-// Job is the processes that run programs together. What they exchange, in which order, must be the same
-// in all that take part; how it is spread over programs may differ. A process tells the others what a
-// program exchanges when it runs it for the first time, and of any other program when that does not end.
+// Job is the processes that run programs together. What they exchange, in which order, must be the same in all that
+// take part; how it is spread over programs may differ. A process tells the others what a program exchanges when it
+// runs it for the first time. It tells it of any other program when that does not end.
 //
 // A process waits for another one for the time that SetTimeout sets. Then the job has failed: what waits in
 // the plugin ends too, and nothing that processes exchange runs any more.
@@ -132,8 +132,8 @@ func (j *Job) fail(err error) {
 	}
 }
 
-// Stuck is the failure of the job if a program still waits for other processes, although the plugin has had
-// time to end it: what is behind it will not run.
+// Stuck is the failure of the job if a program still waits for other processes, although the plugin has had time to
+// end it. What is behind it will not run.
 func (j *Job) Stuck() error {
 	const grace = time.Second
 	if j == nil {
@@ -259,8 +259,8 @@ func (j *Job) leave() {
 	j.unreported, j.waits = nil, nil
 }
 
-// exchangesOf is what this process does of a program's collectives on a device, a stream for each group of
-// processes that it exchanges data with, or with SPMD of devices.
+// exchangesOf is what this process does of a program's collectives on a device. It is a stream for each group of
+// processes, or with SPMD of devices, that it exchanges data with.
 func (j *Job) exchangesOf(d *Device, all []hlo.Collective) []exchange {
 	var exchanges []exchange
 	kind, members, first, count := "processes", j.Count, int64(j.Index), int64(1)

@@ -198,8 +198,8 @@ type Launch struct {
 	// does is decided when the launch runs: not if anyone else, a storage or a later launch, owns the
 	// buffer too.
 	Donors []int32
-	// Given says for each argument whether the user gave its buffer away: the program takes it over even
-	// if a tensor names it, which then reads an error.
+	// Given says for each argument whether the user gave its buffer away. The program takes such a buffer over even if
+	// a tensor names it, which then reads an error.
 	Given []bool
 	// Interpret computes the results op by op, where that is tried before the program is compiled; nil: it is not.
 	Interpret Interpretation
@@ -371,8 +371,8 @@ func (d *Device) execute(l *Launch) {
 	if l.Done != nil {
 		countUnreported(done(l, err))
 	}
-	// A result refers to its launch for the wait group: what stayed here would keep every buffer alive
-	// that came before it, from the first step on.
+	// A result refers to its launch for the wait group. What stayed here would keep every buffer alive that came
+	// before it, from the first step on.
 	clear(l.fewArgs[:])
 	clear(l.fewOuts[:])
 	l.Program, l.Args, l.Packs, l.Outs, l.Given, l.Done, l.Interpret = nil, nil, nil, nil, nil, nil, nil
@@ -518,8 +518,8 @@ func (l *Launch) given(i int) bool {
 	return l.Given[i] && l.Args[i].pins.Load() == 0 && !l.Args[i].borrowed
 }
 
-// shared lists the arguments that the program was compiled to take over and must not, because the launch
-// is not their only owner, or as they are fixed. No one can become an owner but through one, so the answer holds.
+// shared lists the arguments that the program was compiled to take over and must not. The launch is not their only
+// owner, or they are fixed. Only an owner can make another one, so the answer holds.
 func (l *Launch) shared(fixed func(*Buffer) bool) []int32 {
 	for i, to := range l.Donors {
 		switch {

@@ -6,8 +6,9 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/pjrt"
 )
 
-// A small result of torch's kernels lies in memory of the host that the plugin does not know: to make and free an array of
-// the plugin's takes about as long as to compute one. A program or a copy of the plugin's that reads it adopts the memory first.
+// A small result of torch's kernels lies in memory of the host that the plugin does not know. To make and free an
+// array of the plugin's takes about as long as to compute one. A program or a copy of the plugin's that reads it
+// adopts the memory first.
 
 // mostOwn is the size up to which a result lies so. Larger ones take longer to compute than their arrays to make.
 const mostOwn = 1 << 16

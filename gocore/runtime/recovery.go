@@ -17,8 +17,8 @@ type Bisection interface {
 }
 
 // recovery is what a launch that failed comes to. Results that need an argument which failed have its cause. The
-// others are computed in parts, by halves: what does not depend on the failing operation gets its value, what
-// does has the error of its part.
+// others are computed in parts, by halves. What does not depend on the failing operation gets its value; what does has
+// the error of its part.
 func (d *Device) recovery(l *Launch, cause error) {
 	s := recovery{d: d, l: l}
 	all := make([]int, len(l.Outs))

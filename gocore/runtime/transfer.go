@@ -24,8 +24,8 @@ func (d *Device) Upload(src unsafe.Pointer, s *shape.Shape, sh *sharding.Shardin
 	})
 }
 
-// UploadParts is Upload of parts that lie apart: parts[k] is the dense array of what this process's device k holds, with
-// nothing for what reaches past the end of the whole.
+// UploadParts is Upload of parts that lie apart. parts[k] is the dense array of what this process's device k holds,
+// with nothing for what reaches past the end of the whole.
 func (d *Device) UploadParts(parts []unsafe.Pointer, s *shape.Shape, sh *sharding.Sharding) (*Buffer, error) {
 	return d.upload(s, sh, func(b *Buffer, k int) error {
 		_, size := sh.Region(d.first+k, s.Dims)
@@ -33,9 +33,9 @@ func (d *Device) UploadParts(parts []unsafe.Pointer, s *shape.Shape, sh *shardin
 	})
 }
 
-// Borrow is Upload of an array that stays where it is, if the plugin can use it there; only without SPMD.
-// The memory must not change before done is called, in a goroutine of its own: when the plugin reads it no
-// longer, at the latest after the last Release.
+// Borrow is Upload of an array that stays where it is, if the plugin can use it there; only without SPMD. The memory
+// must not change before done is called, in a goroutine of its own. That is when the plugin reads it no longer, at the
+// latest after the last Release.
 func (d *Device) Borrow(src unsafe.Pointer, s *shape.Shape, done func()) (*Buffer, error) {
 	raw, ev, err := d.client.FromHost(src, pjrt.Type(s.DType.PJRT()), s.Dims, nil, d.devs[0], pjrt.ZeroCopy)
 	if err != nil {

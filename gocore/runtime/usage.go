@@ -2,8 +2,8 @@ package runtime
 
 import "sync/atomic"
 
-// Usage is the memory of a device's arrays, by their shapes, as the programs of this process take it: what the plugin's
-// allocator adds for alignment is not in it. With SPMD it is that of all devices together.
+// Usage is the memory of a device's arrays, by their shapes, as the programs of this process take it. What the
+// plugin's allocator adds for alignment is not in it. With SPMD it is that of all devices together.
 type Usage struct {
 	Bytes, Arrays                int64 // now
 	PeakBytes, PeakArrays        int64 // at most since ResetPeak; the bytes with what a program computes on the way

@@ -190,7 +190,8 @@ type Apart struct {
 }
 
 // undivided reports that the partitioner fails at an operation, or copies it to all devices. Those of CHLO become
-// several on the way to it, constants among them, which then count for the rest of the program too if that has the same.
+// several on the way to it, constants among them. Their marks then count for equal constants in the rest of the
+// program too.
 func undivided(op string) bool {
 	switch op {
 	case "stablehlo.cholesky", "stablehlo.custom_call", "stablehlo.fft", "stablehlo.rng", "stablehlo.rng_bit_generator",

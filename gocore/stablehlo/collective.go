@@ -10,9 +10,9 @@ import (
 
 // Groups say which devices take part in a collective.
 type Groups struct {
-	// Replica lists the members of each group: replica ids without a Channel, replica ids of every
-	// partition with one, flattened ids (replica * partitions + partition) with GlobalIDs. No groups
-	// at all: one group of everybody.
+	// Replica lists the members of each group. Without a Channel they are replica ids, with one replica ids of every
+	// partition; with GlobalIDs, flattened ids (replica * partitions + partition). No groups at all: one group of
+	// everybody.
 	Replica [][]int64
 	// Channel is a positive number that is the same on all devices; 0 is none (within replicas).
 	Channel int64

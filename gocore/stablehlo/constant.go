@@ -88,10 +88,10 @@ type constKey struct {
 	mark *Marking
 }
 
-// Splat is a constant of shape s that holds x everywhere, converted to the element type as a C cast
-// does: integers wrap, fractions are cut off, anything but zero is true, floats are rounded to
-// nearest even. A complex number for a real type, and a float that no 64-bit integer holds for an
-// integer type, are errors. The same constant made twice in one region is written once.
+// Splat is a constant of shape s that holds x everywhere, converted to the element type as a C cast does. Integers
+// wrap, fractions are cut off, anything but zero is true, floats are rounded to nearest even. A complex number for a
+// real type, and a float that no 64-bit integer holds for an integer type, are errors. The same constant made twice in
+// one region is written once.
 func (b *Builder) Splat(s *shape.Shape, x Scalar) Value {
 	const op = "stablehlo.constant"
 	if !valid(s) {
@@ -158,12 +158,12 @@ func (b *Builder) ConstLike(x Value, v float64) Value { return b.Splat(x.Shape()
 // SplatLike is ConstLike for any Scalar.
 func (b *Builder) SplatLike(x Value, v Scalar) Value { return b.Splat(x.Shape(), v) }
 
-// MinValue is the constant of rank 0 that is the identity of Maximum: -inf for floats (the lowest
-// finite value for a type without infinities), false for i1. Complex types have none.
+// MinValue is the constant of rank 0 that is the identity of Maximum. It is -inf for floats (the lowest finite value
+// for a type without infinities), false for i1. Complex types have none.
 func (b *Builder) MinValue(d dtype.DType) Value { return b.extreme(d, true) }
 
-// MaxValue is the constant of rank 0 that is the identity of Minimum: inf for floats (the highest
-// finite value for a type without infinities), true for i1. Complex types have none.
+// MaxValue is the constant of rank 0 that is the identity of Minimum. It is inf for floats (the highest finite value
+// for a type without infinities), true for i1. Complex types have none.
 func (b *Builder) MaxValue(d dtype.DType) Value { return b.extreme(d, false) }
 
 func (b *Builder) extreme(d dtype.DType, low bool) Value {

@@ -71,9 +71,9 @@ func (f *Func) Name() string { return f.f.name }
 // Results are the types of its results.
 func (f *Func) Results() []*shape.Shape { return shapesOf(f.f.results) }
 
-// DefineFunc adds a private function, whose body may not use values from around it. A second
-// definition under the same name is not written: the caller gets the first, so a name must say
-// everything that the body depends on. It may be called anywhere, also inside a region.
+// DefineFunc adds a private function, whose body may not use values from around it. A second definition under the same
+// name is not written: the caller gets the first. So a name must say everything that the body depends on. It may be
+// called anywhere, also inside a region.
 func (b *Builder) DefineFunc(name string, params []*shape.Shape, body func(b *Builder, args []Value) []Value) *Func {
 	const op = "func.func"
 	if f := b.Func(name); f != nil {

@@ -201,8 +201,8 @@ func (b *Builder) DynamicUpdateSlice(x, update Value, starts []Value) Value {
 	return b.emit(op, append([]Value{x, update}, starts...), nil, x.s)
 }
 
-// Pad adds low and high elements (taken away if negative) around each dimension and interior ones
-// between two elements, all with the value of rank 0. A nil list is all 0.
+// Pad adds low and high elements around each dimension, or takes some away if negative, and interior ones between two
+// elements. All have the value of rank 0. A nil list is all 0.
 func (b *Builder) Pad(x, value Value, low, high, interior []int64) Value {
 	const op = "stablehlo.pad"
 	r := x.Rank()

@@ -1,9 +1,8 @@
 // Package stablehlo writes StableHLO modules as text, in the generic form of MLIR.
 //
-// It knows the operations of the StableHLO specification and of CHLO, nothing of ATen, and imports
-// only dtype and shape. A Builder appends one line per operation; the result shapes are inferred
-// and the operands checked while it does, so that a wrong program is an *Error that names the
-// operation and its operands, long before a compiler sees it:
+// It knows the operations of the StableHLO specification and of CHLO, nothing of ATen, and imports only dtype and
+// shape. A Builder appends one line per operation. It infers the result shapes and checks the operands as it does so.
+// A wrong program is thus an *Error that names the operation and its operands, long before a compiler sees it:
 //
 //	b := stablehlo.NewModule("axpy")
 //	x := b.Param(shape.Make(dtype.F32, 2, 3))
@@ -23,9 +22,9 @@
 //
 // # Errors
 //
-// The first error sticks: Bytes returns it, nothing more is written, and every later call still
-// returns Values (shaped as asked for, or like the first operand), so that lowering code needs no
-// check after each call. Value.Dim is safe on any value; Dims of a zero Value is nil.
+// The first error sticks. Bytes returns it, and nothing more is written. Every later call still returns Values (shaped
+// as asked for, or like the first operand), so that lowering code needs no check after each call. Value.Dim is safe on
+// any value; Dims of a zero Value is nil.
 //
 // # Regions
 //

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Foreign reads the signature of a program that came from elsewhere, and refuses one that reaches out of itself.
-// Such a program calls code of the process by name, exchanges data with the host or other devices, or says how
-// its arguments are laid out in memory, or donated. What is left computes its results from its arguments.
+// Foreign reads the signature of a program that came from elsewhere, and refuses one that reaches out of itself. Such
+// a program calls code of the process by name, or exchanges data with the host or other devices. Others say how their
+// arguments are laid out in memory, or donated. What is left computes its results from its arguments.
 func Foreign(module []byte) (Signature, error) {
 	t, err := newText(module)
 	if err != nil {

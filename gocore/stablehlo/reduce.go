@@ -7,8 +7,8 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 )
 
-// Combiner is the body of a reduction over one or several tensors: from an accumulator (lhs) and an
-// element (rhs) per tensor, all of rank 0, it makes the new accumulators. It should be associative.
+// Combiner is the body of a reduction over one or several tensors. It makes the new accumulators from an accumulator
+// (lhs) and an element (rhs) per tensor, all of rank 0. It should be associative.
 type Combiner func(b *Builder, lhs, rhs []Value) []Value
 
 // The usual combiners apply one operation to each pair of lhs and rhs.
@@ -53,8 +53,8 @@ func (b *Builder) combiner(op string, xs []Value, body Combiner) (regions [][]by
 	return [][]byte{text}, b.yields(op, got, types[:n])
 }
 
-// fits reports, or records as an error, whether there is one rank-0 init of the right type for each
-// of xs, and whether all xs have the same dimensions.
+// fits reports whether there is one rank-0 init of the right type for each of xs, and whether all xs have the same
+// dimensions. If not, it records the error.
 func (b *Builder) fits(op string, xs, inits []Value) bool {
 	if len(xs) == 0 || len(xs) != len(inits) {
 		b.fail(op, fmt.Sprintf("%d operands, %d initial values", len(xs), len(inits)), xs...)
@@ -229,9 +229,9 @@ func (b *Builder) ReduceWindow(xs, inits []Value, w Window, body Combiner) []Val
 	return b.opN(op, append(xs[:len(xs):len(xs)], inits...), regions, results)
 }
 
-// SelectAndScatter finds in each place of the window the element that pick prefers over the others
-// (it gets two elements and says whether to keep the first), and there adds up source with combine;
-// all other elements are init. It is the gradient of max pooling. The window has no dilation.
+// SelectAndScatter finds in each place of the window the element that pick prefers over the others, and there adds up
+// source with combine. pick gets two elements and says whether to keep the first. All other elements are init. It is
+// the gradient of max pooling. The window has no dilation.
 func (b *Builder) SelectAndScatter(x, source, init Value, w Window, pick func(b *Builder, x, y Value) Value, combine Combiner) Value {
 	const op = "stablehlo.select_and_scatter"
 	dims, ok := w.output(x.Dims())

@@ -6,8 +6,8 @@ import "slices"
 // v's thick dimensions by falling stride; the runs' ids follow the same order of addresses, though
 // one dimension may be several runs and one run several dimensions.
 //
-// At most one reshape, one transpose and one broadcast are needed, but for a skewed array whose runs
-// are not the view's dimensions, which is transposed into the order of addresses first.
+// At most one reshape, one transpose and one broadcast are needed. Only a skewed array whose runs are not the view's
+// dimensions is transposed into the order of addresses first.
 func (b *builder) arrange(v View, dims []int, axes []axis) {
 	sizes := pick(v.Size, dims)
 	source := b.match(sizes, axes)
@@ -80,8 +80,8 @@ func number(dims, ids []int64) []int {
 	return out
 }
 
-// restack reshapes the array to its thick dimensions, behind as many of one element as a transpose to
-// the final size has use for: none if a broadcast makes them.
+// restack reshapes the array to its thick dimensions. Behind them it puts as many of one element as a transpose to the
+// final size has use for, none if a broadcast makes them.
 func (b *builder) restack(sizes []int64, source []int, free int, expanded bool) []int {
 	var out []int
 	var dims []int64
@@ -104,9 +104,8 @@ func (b *builder) restack(sizes []int64, source []int, free int, expanded bool) 
 	return out
 }
 
-// places says which dimension of the result each dimension of the array becomes. If the thick ones are
-// in order already, it looks for places that keep the others in order with them, and reports whether
-// it found them.
+// places says which dimension of the result each dimension of the array becomes. If the thick ones are in order
+// already, it looks for places that keep the others in order with them. It reports whether it found them.
 func places(rank int, dims, source []int, inOrder bool) ([]int64, bool) {
 	var free []int64
 	for d := range rank {

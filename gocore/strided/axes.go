@@ -66,9 +66,8 @@ func runsOf(v View, dims []int) []run {
 	return runs
 }
 
-// axesOf lays the runs of a view over a reshaped base: over the base's own dimensions as far as the
-// view keeps to them, over parts of these where several runs share one. Some axes may come out
-// unsolved.
+// axesOf lays the runs of a view over a reshaped base. They lie over the base's own dimensions as far as the view
+// keeps to them, over parts of these where several runs share one. Some axes may come out unsolved.
 func axesOf(base []int64, off int64, runs []run) []axis {
 	bounds, pieces := keepBounds(base, off, runs)
 	axes := refine(split(bounds, off, pieces))
@@ -104,8 +103,8 @@ func withUnits(base []int64, axes []axis) []axis {
 	return out
 }
 
-// keepBounds finds the boundaries between dimensions of the base (the number of elements below each,
-// falling, from the whole to 1) that the view respects, and breaks the runs there.
+// keepBounds finds the boundaries between dimensions of the base that the view respects, and breaks the runs there. A
+// boundary is the number of elements below it; they fall from the whole to 1.
 func keepBounds(base []int64, off int64, runs []run) ([]int64, []run) {
 	bound := product(base)
 	bounds := []int64{bound}
@@ -124,8 +123,8 @@ func keepBounds(base []int64, off int64, runs []run) ([]int64, []run) {
 	return bounds, runs
 }
 
-// breakAt breaks the runs in those that step by multiples of bound and those that stay within bound
-// elements, which takes at most one run broken in two. It fails where the view carries over.
+// breakAt breaks the runs in those that step by multiples of bound and those that stay within bound elements. At most
+// one run is broken in two for that. It fails where the view carries over.
 func breakAt(bound, off int64, runs []run) ([]run, bool) {
 	inner := slices.IndexFunc(runs, func(r run) bool { return r.c < bound })
 	if inner < 0 {

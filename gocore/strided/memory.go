@@ -82,8 +82,9 @@ func iteratorOrder(size []int64, operands []View, inner, outer int) int {
 	return 0
 }
 
-// Preserved appends the strides of torch.preserve_format for a copy of a view: its own where it is dense, else those
-// of a dense tensor whose dimensions are in the same order. It appends nothing for a copy that lies row by row.
+// Preserved appends the strides of torch.preserve_format for a copy of a view. They are its own where it is dense,
+// else those of a dense tensor whose dimensions are in the same order. It appends nothing for a copy that lies row by
+// row.
 func Preserved(dst []int64, v View) []int64 {
 	switch {
 	case Contiguous(v.Size, v.Stride) || len(v.Size) > maxRank:
@@ -94,9 +95,9 @@ func Preserved(dst []int64, v View) []int64 {
 	return packed(dst, v.Size, true, []View{v})
 }
 
-// packed appends the strides of a dense tensor of a size whose dimensions are sorted by those of operands as torch sorts
-// them: by insertion, as the comparison may not tell. It appends nothing if that leaves them in their order. With ones, an empty dimension
-// counts as one of one element.
+// packed appends the strides of a dense tensor of a size whose dimensions are sorted by those of operands. torch sorts
+// them by insertion, as the comparison may not tell. It appends nothing if that leaves them in their order. With ones,
+// an empty dimension counts as one of one element.
 func packed(dst, size []int64, ones bool, operands []View) []int64 {
 	var few [8]int
 	n, perm := len(size), few[:0] // innermost first
@@ -166,8 +167,8 @@ func (v *View) channelsLastDense() bool {
 	return true
 }
 
-// IsChannelsLast is torch's rule for the memory format that an op takes over from an operand of 4 or 5 dimensions:
-// whether its strides are those of channels last, with gaps or without. What may be either is row by row.
+// IsChannelsLast is torch's rule for the memory format that an op takes over from an operand of 4 or 5 dimensions. It
+// reports whether its strides are those of channels last, with gaps or without. What may be either is row by row.
 func IsChannelsLast(v View) bool {
 	dims, ok := channelsLast[len(v.Size)]
 	if !ok || v.Stride[1] == 0 {

@@ -76,9 +76,9 @@ func refuse(op string, base []int64, v View, kind error) error {
 		View: View{slices.Clone(v.Size), slices.Clone(v.Stride), v.Offset}}
 }
 
-// Contiguous reports whether a tensor of this size and stride is dense in row-major order, as torch's
-// is_contiguous: strides of dimensions of one element don't count, and an empty tensor is contiguous.
-// It is false for lists of different lengths, as is NonOverlappingDense.
+// Contiguous reports whether a tensor of this size and stride is dense in row-major order, as torch's is_contiguous.
+// Strides of dimensions of one element don't count, and an empty tensor is contiguous. It is false for lists of
+// different lengths, as is NonOverlappingDense.
 func Contiguous(size, stride []int64) bool {
 	if len(size) != len(stride) {
 		return false

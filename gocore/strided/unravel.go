@@ -12,8 +12,8 @@ type cut struct {
 	next                 []axis // what becomes of it
 }
 
-// unravel does one round of work on axes that have runs which no reshape tells apart, and returns
-// the axes that the array then has: fewer runs share one. It fails if only copies too large would do.
+// unravel does one round of work on axes that have runs which no reshape tells apart. It returns the axes that the
+// array then has, in which fewer runs share one. It fails if only copies too large would do.
 func (b *builder) unravel(axes []axis) ([]axis, bool) {
 	cuts := make([]cut, len(axes))
 	var next []axis
@@ -69,8 +69,8 @@ func (a axis) nested() (k int, unit int64) {
 	return 0, 0
 }
 
-// windowed cuts the axis from the view's first element on into rows of unit elements, the last of them
-// padded where the axis ends too soon: the first k runs choose rows, the others choose in a row.
+// windowed cuts the axis from the view's first element on into rows of unit elements. The last of them is padded where
+// the axis ends too soon. The first k runs choose rows, the others choose in a row.
 func (a axis) windowed(k int, unit int64) cut {
 	rows := reach(a.runs[:k])/unit + 1
 	outer := axis{len: rows}
@@ -83,9 +83,9 @@ func (a axis) windowed(k int, unit int64) cut {
 		next: refine([]axis{outer, inner})}
 }
 
-// skewed takes one run off an axis whose runs interleave or overlap, such as the windows of unfold.
-// With the axis cut to the view's length L, element i·c + j of it is element i·(L+c) + j of the axis
-// repeated end to end: rows of L+c elements in which the run's step is gone.
+// skewed takes one run off an axis whose runs interleave or overlap, such as the windows of unfold. Cut the axis to
+// the view's length L, and repeat it end to end. Element i·c + j of it is then element i·(L+c) + j: rows of L+c
+// elements in which the run's step is gone.
 func (a axis) skewed() (cut, bool) {
 	length, best, wanted := a.span(), 0, int64(1)
 	for i, r := range a.runs {

@@ -16,8 +16,8 @@ const (
 	Replace
 	// Block: the value is a block of the old array: a dynamic_update_slice at constant starts.
 	Block
-	// Strided: the value lies at Starts[d], Starts[d]+Strides[d], … of the old array: a select between
-	// the old array and the value padded with Strides[d]-1 elements in between.
+	// Strided: the value lies at Starts[d], Starts[d]+Strides[d], … of the old array. It is a select between the old
+	// array and the value padded with Strides[d]-1 elements in between.
 	Strided
 	// Scatter: element i of the value goes to element Offset + Σ i[d]·Strides[d] of the flat old array.
 	// Where several go to one, the last in row-major order stays.
@@ -29,9 +29,9 @@ var methodNames = [...]string{"nothing", "replace", "block", "strided", "scatter
 // String is the name in the text form.
 func (m Method) String() string { return methodNames[m] }
 
-// WriteProgram stores a dense array, the value, in a storage. Old brings the base to the array that is
-// updated, Val the value to the update, Method puts one in the other, and Back brings the result to
-// the base's dimensions again. Replace uses neither Old nor Back.
+// WriteProgram stores a dense array, the value, in a storage. Old brings the base to the array that is updated, and
+// Val the value to the update. Method puts one in the other. Back brings the result to the base's dimensions again.
+// Replace uses neither Old nor Back.
 type WriteProgram struct {
 	Method         Method
 	Old, Val, Back []Step
@@ -144,9 +144,8 @@ func (a axis) count() int64 {
 	return a.runs[0].n
 }
 
-// align does one round of work on the old array of a write: it pads the axes that have several runs
-// to whole rows of the widest spacing, such that the other runs stay within a row. It fails where
-// they can't.
+// align does one round of work on the old array of a write. It pads the axes that have several runs to whole rows of
+// the widest spacing, such that the other runs stay within a row. It fails where they can't.
 func (b *builder) align(axes []axis) ([]axis, bool) {
 	var next []axis
 	low, high := make([]int64, len(axes)), make([]int64, len(axes))
@@ -175,9 +174,9 @@ func (b *builder) align(axes []axis) ([]axis, bool) {
 	return next, true
 }
 
-// densified splits the axes that the view steps along so that it takes a block of the result, which is
-// an update in place. It leaves all as they are and returns false if the length of one is not a multiple
-// of its step: a mask over the whole array then does for all.
+// densified splits the axes that the view steps along so that it takes a block of the result, which is an update in
+// place. If the length of one is not a multiple of its step, it leaves all as they are and returns false. A mask over
+// the whole array then does for all.
 func densified(axes []axis) ([]axis, bool) {
 	var out []axis
 	for _, a := range axes {

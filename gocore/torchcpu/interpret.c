@@ -154,8 +154,8 @@ static bool is_whole(torch_tensor t) {
   return torch.aoti_torch_get_numel(t, &own) == 0 && torch.aoti_torch_get_storage_numel(t, &all) == 0 && all / 2 <= own;
 }
 
-/* Root i: in the memory that the caller wants it in, or dense and not in a parameter's memory, which another root may take over,
-   nor a small part of what was computed. */
+/* Gives root i: in the memory that the caller wants it in, else as a dense tensor. That must not lie in a
+ * parameter's memory, which another root may take over, and must not be a small part of what was computed. */
 static bool give(struct machine *m, int64_t i) {
   torch_tensor t = m->values[m->x->program->roots[i]], *out = &m->x->roots[i];
   void *memory = m->x->into[i];

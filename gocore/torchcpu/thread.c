@@ -1,8 +1,9 @@
 /* The threads that call torch's kernels.
  *
- * XLA calls handlers on any thread of its pool. OpenMP, which torch's kernels compute with, keeps a team of threads for each
- * thread that ever called it: with as many callers as cores that is the square of the cores. So one thread of ours calls them, one
- * kernel at a time, each of which uses all cores. It has none of the modes of Python's threads: no gradient, no function mode.
+ * XLA calls handlers on any thread of its pool. OpenMP, which torch's kernels compute with, keeps a team of
+ * threads for each thread that ever called it. With as many callers as cores that is the square of the cores. So
+ * one thread of ours calls them, one kernel at a time, each of which uses all cores. It has none of the modes of
+ * Python's threads: no gradient, no function mode.
  *
  * A short program runs in the thread that launches it, whose team computes it. While there are more threads in teams than
  * cores, each of them sleeps between kernels, and is woken for each; so our thread gives up its team when it has no work. */
@@ -86,9 +87,10 @@ static void *serve(void *unused) {
   return NULL;
 }
 
-/* glibc gives the top of a heap back to the system when it is longer than twice the longest block that was ever mapped on its
- * own and freed, up to this one. Torch's kernels free what they return and what they compute with at once: without this, each
- * call of a kernel may fill fresh pages. No page of the block is touched. */
+/* Makes glibc keep the top of the heap. The top goes back to the system when it is longer than twice the longest
+ * block that was mapped on its own and freed, up to this one. Torch's kernels free what they return and what
+ * they compute with at once: without this, each call of a kernel may fill fresh pages. No page of the block is
+ * touched. */
 static void keep_freed_memory(void) {
   enum { LONGEST = 32 << 20 /* DEFAULT_MMAP_THRESHOLD_MAX of malloc.c */, HEADER = 1 << 16 };
   void *volatile block = malloc(LONGEST - HEADER); /* volatile: or the compiler leaves both calls out */

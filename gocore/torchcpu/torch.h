@@ -1,8 +1,8 @@
 /* Calls of torch's CPU kernels in the libtorch_cpu that the process has loaded: no torch header, nothing to link.
  *
- * An op is called through the interface of torch's dispatcher that is stable across versions
- * (torch/csrc/stable/c/shim.h): by name, on arrays in anyone's memory, its other arguments encoded as package ir encodes
- * them. Neither Python nor its lock is needed, and XLA has no part in it. */
+ * An op is called by name, through the interface of torch's dispatcher that is stable across versions
+ * (torch/csrc/stable/c/shim.h). It works on arrays in anyone's memory; its other arguments are encoded as package
+ * ir encodes them. Neither Python nor its lock is needed, and XLA has no part in it. */
 #ifndef TGX_TORCHCPU_H_
 #define TGX_TORCHCPU_H_
 
@@ -80,12 +80,13 @@ struct torch_op {
   int results;
 };
 
-/* Kinds of arguments in torch_op.args, one letter each, followed by '?' where None may be given: T Tensor, i int, b bool,
- * d float, s str, y ScalarType, I int[], B bool[], D float[], L Tensor[], O Tensor?[], n any other, always None. */
+/* Kinds of arguments in torch_op.args, one letter each, followed by '?' where None may be given. T Tensor, L
+ * Tensor[], O Tensor?[]; i int, b bool, d float, s str, y ScalarType; I int[], B bool[], D float[]; n any other,
+ * always None. */
 
-/* Arguments are encoded as in a node of package ir, see wire.Kind: of its kinds a call has TGX_NULL, TGX_TENSOR (the next
- * operand), TGX_CONST, TGX_CONST_F, TGX_INTS, TGX_FLOATS, TGX_TENSORS (a word each: 1 the next operand, 0 None), TGX_TEXT,
- * TGX_TYPE and TGX_RESULT. */
+/* Arguments are encoded as in a node of package ir, see wire.Kind. Of its kinds a call has TGX_NULL, TGX_TENSOR
+ * (the next operand), TGX_CONST, TGX_CONST_F, TGX_INTS, TGX_FLOATS, TGX_TEXT, TGX_TYPE, TGX_RESULT and TGX_TENSORS.
+ * The last has a word for each: 1 the next operand, 0 None. */
 
 /* An array in memory that the caller keeps during a call. */
 struct torch_array {
@@ -174,8 +175,8 @@ enum torch_place {
   TORCH_SERIAL, /* and in no other one */
 };
 
-/* The tensor of an array in memory of the caller's. A loop has its arrays where it had them before, or its last but one did: making
- * their tensors again takes as long as a small kernel. */
+/* The tensor of an array in memory of the caller's. It is kept, as to make it again takes as long as a small
+ * kernel. A loop has its arrays where it had them before, or its last but one did. */
 struct torch_kept {
   void *data;
   torch_tensor tensor;

@@ -1,13 +1,14 @@
 // Package torchcpu lets compiled programs call torch's own CPU kernels.
 //
-// For many ops XLA:CPU is behind torch's kernels (see docs/performance.md). On the CPU device their lowering is a custom
-// call, whose handler is this package's: it wraps operands and results in tensors without a copy, and calls the op of the
-// libtorch_cpu that the process has loaded. The rest of the program stays XLA's. Which ops may be called, and with which
-// arguments, the table of rows says (package ops).
+// For many ops XLA:CPU is behind torch's kernels (see docs/performance.md). On the CPU device their lowering is a
+// custom call, whose handler is this package's. It wraps operands and results in tensors without a copy, and calls the
+// op of the libtorch_cpu that the process has loaded. The rest of the program stays XLA's. Which ops may be called,
+// and with which arguments, the table of rows says (package ops).
 //
-// In C, call.c runs an op on arrays in memory, and checks.c looks at what torch takes on trust. thread.c is the thread in which
-// ops run. handler.c is XLA's way to them; no other file knows of XLA. interpret.c runs programs of many calls, which package
-// interp writes: machine.h is what their instructions share, and numbers.c, views.c and kernels.c are those that are not calls.
+// In C, call.c runs an op on arrays in memory, and checks.c looks at what torch takes on trust. thread.c is the thread
+// in which ops run. handler.c is XLA's way to them; no other file knows of XLA. interpret.c runs programs of many
+// calls, which package interp writes. machine.h is what their instructions share; those that are not calls are in
+// numbers.c, views.c and kernels.c.
 //
 // The package imports interp, ops, ir, shape, errs and pjrt.
 package torchcpu
