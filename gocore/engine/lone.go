@@ -36,15 +36,17 @@ const (
 	// leastWork is what a graph computes at least. Below it a kernel of torch's takes half of what the plugin takes to start a
 	// program, too; but programs that people look at are of such sizes.
 	leastWork = 1 << 8
-	// mostUnfused is the bytes beyond which a compiled program pays: of intermediate values, which it fuses, and of results that
-	// it writes into the memory of an argument. Torch's kernels make new ones, which pointwise ops would pay for.
+	// mostUnfused is the bytes beyond which a compiled program pays. They are of intermediate values, which it fuses,
+	// and of results that it writes into the memory of an argument. Torch's kernels make new ones, which pointwise ops
+	// would pay for.
 	mostUnfused = 8 << 20
 	// mostKernels is how many of them run for a graph: the layers of a small model on a row or a few, for one.
 	mostKernels = 8
 	// mostFusing is how many of these a compiled program would fuse.
 	mostFusing = 4
-	// mostHere is how long a launch may hold up its thread, in nanoseconds: a person does not notice it. Threads that compute for
-	// this thread then need not be woken, as they would be if those of the thread of torch's kernels were awake too.
+	// mostHere is how long a launch may hold up its thread, in nanoseconds: a person does not notice it. Threads that
+	// compute for this thread then need not be woken. They would be if those of the thread of torch's kernels were
+	// awake too.
 	mostHere = 5e7
 	// mostSerial is what one thread computes, in nanoseconds, before another one is awake.
 	mostSerial = 1e4

@@ -12,8 +12,9 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/torchcpu"
 )
 
-// A graph can run in two ways, its tiers: op by op, by torch's own kernels, at once (package interp), or by the program
-// that XLA makes of it. Both give the results of the same plan; which of them runs is decided for each launch.
+// A graph can run in two ways, its tiers. Op by op, by torch's own kernels, it runs at once (package interp); or it
+// runs by the program that XLA makes of it. Both give the results of the same plan; which of them runs is decided for
+// each launch.
 
 // tier is how it is decided.
 type tier uint8

@@ -74,9 +74,9 @@ func (w work) predict() cost {
 	return c
 }
 
-// worth is the number of the launch from which a compilation pays: when op by op the graph has cost as much more as the
-// compilation would. That is never more than twice the best choice in hindsight. It is 0 for a graph whose compiled program
-// is predicted to be slower.
+// worth is the number of the launch from which a compilation pays. By then the graph has cost as much more op by op as
+// the compilation would. That is never more than twice the best choice in hindsight. It is 0 for a graph whose
+// compiled program is predicted to be slower.
 func (c cost) worth() int64 {
 	if c.gain <= 0 {
 		return 0
