@@ -16,10 +16,9 @@
 // The client's own finding: more dimensions than it serves.
 #define PJC_BAD_RANK ((pj_error)3)
 
-// A plugin refuses a block that is shorter than its own interface has it, and
-// newer interfaces have longer blocks. A plugin that reports a newer one is
-// given blocks with this many zeros behind them, which is what a caller that
-// does not use the new fields would say.
+// A plugin refuses a block that is shorter than its own interface has it, and newer interfaces have longer blocks. A
+// plugin that reports a newer one is given blocks with this many zeros behind them. A caller that does not use the new
+// fields would say the same.
 enum { PJC_TAIL = 128 };
 
 // The bytes of zeros that this plugin is given: PJC_TAIL or 0.

@@ -42,9 +42,9 @@ func (x *Executable) Prepare(numArgs int) (*Call, error) {
 	return x.prepare(numArgs, len(x.devices), 0)
 }
 
-// PrepareOn makes a Call for executions on one device: any device for an
-// executable that was compiled portable, one of its own for others, where the
-// plugin serves that. Then the caller sees to it that the others run too.
+// PrepareOn makes a Call for executions on one device. It may be any device for an executable that was compiled
+// portable; for others it is one of its own, where the plugin serves that. Then the caller sees to it that the others
+// run too.
 func (x *Executable) PrepareOn(device *Device, numArgs int) (*Call, error) {
 	if device == nil || device.client != x.client {
 		return nil, invalid(C.pj_fn_LoadedExecutable_Execute, "the device is none of this client")

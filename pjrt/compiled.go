@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// Compiled is a compiled program, as far as it can be asked about and stored: that of an Executable, or one for
+// Compiled is a compiled program, as far as it can be asked about and stored. It is that of an Executable, or one for
 // the devices of a Topology.
 type Compiled struct {
 	plugin     *Plugin

@@ -1,10 +1,9 @@
-// Package pjrt is a client of the PJRT plugin interface: it loads a compiler
-// and runtime for a device as a shared library and drives it.
+// Package pjrt is a client of the PJRT plugin interface. It loads a compiler and runtime for a device as a shared
+// library and drives it.
 //
-// It imports only the standard library, PJRT's own header (third_party), and C
-// of its own (abi.h arranges the header for Go, abi.c compares the two, bridge.c,
-// hot.c, wait.c and queue.c are the C side). A program
-// uses it in this order:
+// It imports only the standard library, PJRT's own header (third_party), and C of its own. There abi.h arranges the
+// header for Go, and abi.c compares the two; bridge.c, hot.c, wait.c and queue.c are the C side. A program uses the
+// package in this order:
 //
 //	plugin, err := pjrt.Load("/abs/path/to/plugin.so")
 //	client, err := plugin.NewClient(map[string]any{"cpu_device_count": int64(2)}, nil)
@@ -18,14 +17,12 @@
 //
 // # Ownership
 //
-// Buffer and Event are plain words that name objects of the plugin; what is
-// handed one destroys it, once, with Client.Destroy or Client.DestroyEvents.
-// They are not checked in ordinary builds: a word that was destroyed must not be
-// used again. Builds with the tag "invariants" keep a table of the live ones and
-// turn every such use into an error. Everything else (Client, Executable, Call,
-// CompletionQueue) has an idempotent Close, and using it afterwards is an error.
-// The plugin's client is freed when it is closed and the last buffer, event and
-// executable of it is gone, so that the order does not matter.
+// Buffer and Event are plain words that name objects of the plugin; what is handed one destroys it, once, with
+// Client.Destroy or Client.DestroyEvents. They are not checked in ordinary builds: a word that was destroyed must not
+// be used again. Builds with the tag "invariants" keep a table of the live ones and turn every such use into an error.
+// Everything else (Client, Executable, Call, CompletionQueue) has an idempotent Close, and using it afterwards is an
+// error. The plugin's client is freed when it is closed and its last buffer, event and executable is gone, so that the
+// order does not matter.
 //
 // # Errors
 //

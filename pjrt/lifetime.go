@@ -2,9 +2,8 @@ package pjrt
 
 import "sync/atomic"
 
-// lifetime counts who needs an object of the plugin, so that closing it frees
-// of it at once or, while others need it, with the last of them. Entering and
-// leaving are one atomic addition each.
+// lifetime counts who needs an object of the plugin. Closing it frees it at once or, while others need it, with the
+// last of them. Entering and leaving are one atomic addition each.
 type lifetime struct {
 	state atomic.Int64 // holders, and closedBit once closed
 }

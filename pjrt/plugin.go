@@ -290,9 +290,8 @@ func sized[Block any](p *Plugin, block Block) *roomy[Block] {
 	return r
 }
 
-// call is the path of every call that is not on the hot path: it states the
-// block's size, calls through the table if the table has the function, and turns
-// an error object into an *Error. The block is passed from the heap, where it
+// call is the path of every call that is not on the hot path. It states the block's size, and calls through the table
+// if the table has the function. It turns an error object into an *Error. The block is passed from the heap, where it
 // stays put even if the plugin's code runs Go code on this stack.
 func call[Block any](p *Plugin, fn fnID, block *Block) error {
 	r := sized(p, *block)

@@ -21,9 +21,8 @@ type Completion struct {
 	Err error
 }
 
-// CompletionQueue tells one reader when events complete, without a thread that
-// waits for each and without a plugin's thread entering Go: a plugin's thread
-// appends to a list in C and wakes the reader through a descriptor.
+// CompletionQueue tells one reader when events complete. No thread waits for each, and no thread of the plugin enters
+// Go. It appends to a list in C and wakes the reader through a descriptor.
 type CompletionQueue struct {
 	mu     sync.RWMutex // held for writing while the queue is freed
 	handle *C.pjc_queue

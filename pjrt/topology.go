@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// Topology describes the devices of a computation as a whole. It is that of a client, which owns it, or one made by
-// NewTopology or ReadTopology, whose devices need not be there and which the caller closes.
+// Topology describes the devices of a computation as a whole. It is that of a client, which owns it; or one made by
+// NewTopology or ReadTopology, which the caller closes, and whose devices need not be there.
 type Topology struct {
 	plugin *Plugin
 	client *Client // that owns it; nil: the caller does

@@ -1,9 +1,8 @@
 // Package cache is a map from keys to values, bounded in number and in bytes, of which the least recently used leaves
 // first.
 //
-// Compiled programs live in one; a value that is being built is stored at once and builds itself at
-// first use, so that there is one build a key however many ask. The package imports nothing of the
-// project.
+// Compiled programs live in one. A value that is being built is stored at once and builds itself at first use: however
+// many ask, there is one build a key. The package imports nothing of the project.
 package cache
 
 import (

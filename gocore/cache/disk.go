@@ -21,9 +21,9 @@ import (
 // Disk is a directory of values that processes share: one file a key, written beside and renamed. It is bounded in
 // bytes: a process that writes removes the files that have not been used for the longest time, by whatever stamp.
 //
-// Values are only trusted if they are this user's: the directory must belong to the user, and no one else may
-// write to it. A stamp (what makes the values: the compiler and its version) is part of every file's name, so that
-// several compilers share a directory. It stands in the file, beside the key and a checksum: a file that is foreign,
+// Values are only trusted if they are this user's: the directory must belong to the user, and no one else may write to
+// it. A stamp (what makes the values: the compiler and its version) is part of every file's name, so that several
+// compilers share a directory. It stands in the file, beside the key and a checksum. A file that is foreign,
 // truncated, corrupted, or under another file's name is a miss. So is what is not a regular file.
 type Disk struct {
 	dir      string

@@ -162,8 +162,8 @@ func (d DType) IsIntegral() bool { return table[d].kind == KindInt || table[d].k
 // IsUnsigned reports an unsigned integer type; Bool is not one.
 func (d DType) IsUnsigned() bool { return d == U8 || d == U16 || d == U32 || d == U64 }
 
-// Range is the least and the greatest value of an integer type or Bool, as far as an int64 holds them: uint64's ends at
-// the greatest int64.
+// Range is the least and the greatest value of an integer type or Bool, as far as an int64 holds them. That of uint64
+// ends at the greatest int64.
 func (d DType) Range() (low, high int64) {
 	switch bits := 8 * d.Size(); {
 	case d == Bool:

@@ -15,8 +15,8 @@ const (
 // Promotion accumulates operands; the zero value is empty.
 type Promotion struct{ best [3]DType }
 
-// Add takes one operand in. A wrapped number comes with its own type (I64, F64, C128, Bool), which
-// torch reads as the default float type if it is a float: see Result.
+// Add takes one operand in. A wrapped number comes with its own type: I64, F64, C128 or Bool. torch reads a float as
+// one of the default float type: see Result.
 func (p *Promotion) Add(d DType, c Category) {
 	if p.best[c] == Invalid {
 		p.best[c] = d
@@ -58,8 +58,8 @@ func combine(higher, lower DType) DType {
 	return higher
 }
 
-// Promote is torch.promote_types(a, b); Invalid where torch has no common type: an fp8 type with any
-// other, and an unsigned type wider than 8 bits with anything but a real float.
+// Promote is torch.promote_types(a, b); Invalid where torch has no common type. That is an fp8 type with any other,
+// and an unsigned type wider than 8 bits with anything but a real float.
 func Promote(a, b DType) DType {
 	if a == b {
 		return a

@@ -1,6 +1,6 @@
-// Package hlo reads what an XLA compiler has made of a program, a serialized HloModuleProto: the
-// shardings of its results, its collectives, custom calls and donated parameters, and its text. Field numbers are those of XLA's hlo.proto and
-// xla_data.proto.
+// Package hlo reads what an XLA compiler has made of a program, a serialized HloModuleProto. It finds the shardings of
+// its results, its collectives, custom calls and donated parameters, and its text. Field numbers are those of XLA's
+// hlo.proto and xla_data.proto.
 //
 // The package imports sharding, shape, dtype and errs.
 package hlo

@@ -215,9 +215,9 @@ func (g *Graph) locality(op Op, in []ID, flags Flags) Flags {
 	return flags &^ Manual
 }
 
-// Stored reports that x is a buffer, one seen with other dimensions, or one that parts have been written to.
-// What part of it a program takes is often what changes from step to step (a batch of a data set, a position
-// of a cache), so that the starts become arguments of the program; of a computed value they stay part of it.
+// Stored reports that x is a buffer, one seen with other dimensions, or one that parts have been written to. What part
+// of it a program reads often changes from step to step (a batch of a data set, a position of a cache). So the starts
+// become arguments of the program; those in a computed value stay part of it.
 func (g *Graph) Stored(x ID) bool {
 	for {
 		switch g.At(x).Op {
@@ -242,8 +242,8 @@ func (g *Graph) AddDynamicStart(n, at int64) {
 	g.starts[place{n, at}] = struct{}{}
 }
 
-// takes notes where a dynamic slice of these operands begins, along each dimension and counted in elements: the gradient
-// may see what is sliced with other dimensions.
+// takes notes where a dynamic slice of these operands begins, along each dimension and counted in elements. The
+// gradient may see what is sliced with other dimensions.
 func (g *Graph) takes(in []ID) {
 	flat, size := int64(0), int64(1)
 	for d, n := range g.Shape(in[0]).Dims {
@@ -255,8 +255,8 @@ func (g *Graph) takes(in []ID) {
 	g.AddDynamicStart(size, flat)
 }
 
-// HasDynamicStart reports that a part has been read from such a place on since the graph began: in the gradient of that part the
-// same place is an argument too.
+// HasDynamicStart reports that a part has been read from such a place on since the graph began. In the gradient of
+// that part the same place is an argument too.
 func (g *Graph) HasDynamicStart(n, at int64) bool {
 	_, ok := g.starts[place{n, at}]
 	return ok
@@ -265,7 +265,7 @@ func (g *Graph) HasDynamicStart(n, at int64) bool {
 // Manual reports that a value is a local one.
 func (g *Graph) Manual(id ID) bool { return g.nodes[id].Flags&Manual != 0 }
 
-// Entry is a node at which local values begin that a local value is computed of: a buffer, an OpFullToShard, or
+// Entry is a node at which local values begin that a local value is computed of. It is a buffer, an OpFullToShard, or
 // another of the ops that make local values of others.
 func (g *Graph) Entry(id ID) ID {
 	for {

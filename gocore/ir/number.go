@@ -129,7 +129,7 @@ func (g *Graph) Bake(id ID) {
 	n.Hash = h
 }
 
-// AddRandom appends a leaf for a part of a random key, an argument of the program: flag is RandomKey or RandomDraw, and
+// AddRandom appends a leaf for a part of a random key, an argument of the program. flag is RandomKey or RandomDraw.
 // generator tells whose it is, which is not part of the program either.
 func (g *Graph) AddRandom(value uint64, flag Flags, generator int64) ID {
 	w := Number{Type: dtype.I64, I: int64(value)}.words()

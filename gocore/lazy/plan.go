@@ -1,8 +1,8 @@
-// Package lazy decides what a sync computes: which nodes are needed for which roots, what the program's
-// parameters are, which buffers it may take over, and the key under which its executable is cached.
+// Package lazy decides what a sync computes. It finds which nodes are needed for which roots, what the program's
+// parameters are, and which buffers it may take over. It makes the key under which the executable is cached.
 //
-// A Plan refers to nodes by their local number, the order in which the needed ones were recorded, so
-// that two recordings of the same program have equal plans. The package imports alias, sharding, shape and ir.
+// A Plan refers to nodes by their local number, the order in which the needed ones were recorded. Two recordings of
+// the same program thus have equal plans. The package imports alias, sharding, shape and ir.
 package lazy
 
 import (
@@ -55,9 +55,9 @@ type Plan struct {
 	rootOf map[ir.ID]int32
 }
 
-// Build plans the computation of the given cells' values (slots of Pending cells) and of the values
-// effects, which are computed even if no cell needs them. Then they are roots between those of the cells, as
-// they were recorded, since compilers order collectives by the results.
+// Build plans the computation of the given cells' values (slots of Pending cells), and of the values effects even if
+// no cell needs them. Those are roots between the cells', in the order of recording, since compilers order collectives
+// by the results.
 func (p *Plan) Build(s *alias.Store, t *alias.Trace, slots []uint32, effects []ir.ID) {
 	p.Trace = t
 	p.roots(s, slots, nil)
@@ -230,8 +230,8 @@ func (p *Plan) leaf(g *ir.Graph, id ir.ID) {
 	p.local[id] = int32(len(p.Nodes))
 }
 
-// donors turns the origin leaf of each root into a parameter, where the result fits the buffer and the
-// storage's old value is read by this program at all.
+// donors turns the origin leaf of each root into a parameter. That needs a result that fits the buffer, and a program
+// that reads the storage's old value at all.
 func (p *Plan) donors(s *alias.Store, t *alias.Trace, slots []uint32) {
 	g := &t.Graph
 	for i := range p.Roots {
@@ -300,8 +300,8 @@ func (p *Plan) Lines() []uint64 {
 	return append(lines, h)
 }
 
-// Copy is a plan of the same nodes and results, without their buffers: to print it, or to lower it, if it has no
-// shardings, after the trace is flushed.
+// Copy is a plan of the same nodes and results, without their buffers. It is to be printed or, without shardings,
+// lowered after the trace is flushed.
 func (p *Plan) Copy() *Plan {
 	t := &alias.Trace{Graph: p.Trace.Graph.Copy(), Leaves: slices.Clone(p.Trace.Leaves)}
 	for i := range t.Leaves {

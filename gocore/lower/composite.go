@@ -27,8 +27,8 @@ type composite struct {
 
 var opMark, _ = ops.Lookup("torch_go_xla::mark")
 
-// composites finds the composites among nodes, by the marks of their results, and which nodes are to be lowered for
-// roots, in the order of recording. Without marks these are all nodes, in their order. With SPMD marks do nothing: the
+// composites finds the composites among nodes, by the marks of their results. It returns which nodes are to be lowered
+// for roots, in the order of recording; without marks all of them, in their order. With SPMD marks do nothing: the
 // partitioner does not look into composites.
 func (w *lowering) composites(nodes, roots []ir.ID) ([]ir.ID, map[ir.ID]*composite) {
 	g := w.graph

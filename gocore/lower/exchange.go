@@ -7,8 +7,8 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 )
 
-// exchanges keeps the exchanges with other processes in the order in which they were recorded: each process
-// compiles a program of its own, in which the compiler could choose another order than in the others.
+// exchanges keeps the exchanges with other processes in the order in which they were recorded. Each process compiles a
+// program of its own, in which the compiler could choose another order than in the others.
 type exchanges struct {
 	count int32           // how many there were
 	last  stablehlo.Value // a result of the latest that has elements
@@ -17,8 +17,8 @@ type exchanges struct {
 
 // Exchanged implements ops.Source. The operand comes to depend on the exchange before, unless it does anyway.
 //
-// The compiler takes the replicas to run one program: it would do without the exchange of what follows from
-// constants and from results of other exchanges, as that must be equal in all of them. The barrier hides it.
+// The compiler takes the replicas to run one program. What follows from constants and from results of other exchanges
+// must then be equal in all of them, and it would not exchange that. The barrier hides it.
 func (w *lowering) Exchanged(node ir.ID, x stablehlo.Value) stablehlo.Value {
 	if w.graph.Local {
 		return x

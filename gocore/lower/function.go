@@ -15,9 +15,9 @@ type Parameter struct {
 	Leaf  ir.ID // the leaf that it stands for; None: the function does not read it
 }
 
-// Function emits what a plan computes as a function of some leaves: its parameters are all of params, in
-// their order, its results the values outs, and the numbers are part of it. It is an error if the plan
-// reads other leaves, or draws random numbers, which need a state that a function does not have.
+// Function emits what a plan computes as a function of some leaves. Its parameters are all of params, in their order;
+// its results are the values outs; the numbers are part of it. It is an error if the plan reads other leaves, or draws
+// random numbers, which need a state that a function does not have.
 func Function(p *lazy.Plan, params []Parameter, outs []ir.ID, o Options) (*stablehlo.Builder, error) {
 	if p.Trace.Partitions > 0 {
 		return nil, errs.New(errs.NotLower, "a function cannot be traced with SPMD")

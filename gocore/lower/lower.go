@@ -1,9 +1,8 @@
 // Package lower turns a plan into a StableHLO module.
 //
-// The module's parameters are the plan's buffers, in the plan's order, then at most three packs of
-// numbers: vectors f32[n], f64[n], i64[n] that hold all n numbers of the plan in that type. One
-// transfer a pack carries every learning rate, step count and literal of a step, and a new value
-// never needs a new compile.
+// The module's parameters are the plan's buffers, in the plan's order, then at most three packs of numbers. These are
+// vectors f32[n], f64[n], i64[n] that hold all n numbers of the plan in that type. One transfer a pack carries every
+// learning rate, step count and literal of a step, and a new value never needs a new compile.
 //
 // The package imports lazy, ops, ir, sharding, shape, dtype, stablehlo and errs.
 package lower

@@ -98,7 +98,7 @@ func inferAttention(c *Ctx, a attentionArgs) error {
 }
 
 // attention holds what the forward and the backward pass share. Heads of queries that share a head of keys are one
-// longer sequence: [batch, heads of keys, heads of queries per head of keys · L, E].
+// longer sequence. Its sizes are [batch, heads of keys, heads of queries per head of keys · L, E].
 type attention struct {
 	l             *Lowering
 	d             dtype.DType

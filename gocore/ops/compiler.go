@@ -26,8 +26,8 @@ var compilerRows = []Row{
 	// The first NaN or infinity of self, unless an operand has one too; see Ctx.Check.
 	{Name: "torch_go_xla::first_not_finite", Schema: "(Tensor self, Tensor[] operands, int which) -> Tensor", Internal: true,
 		Infer: func(c *Ctx) error { return c.Return(dtype.I64, 2) }, Lower: lowerFirstNotFinite},
-	// torch.tensordot as one product of the dimensions as they are: reshaping them to matrices would join
-	// dimensions that are sharded over different axes of a mesh.
+	// torch.tensordot as one product of the dimensions as they are. To reshape them to matrices would join dimensions
+	// that are sharded over different axes of a mesh.
 	{Name: "torch_go_xla::tensordot", Schema: "(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor", Internal: true,
 		Infer: func(c *Ctx) error {
 			x, y := c.In(0), c.In(1)

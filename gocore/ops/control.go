@@ -9,8 +9,8 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 )
 
-// controlRows are ops that call functions, which are named in their arguments: torch's control flow (torch.cond,
-// while_loop, scan), whose branches and bodies were traced before, and programs of users.
+// controlRows are ops that call functions, which are named in their arguments. They are torch's control flow
+// (torch.cond, while_loop, scan), whose branches and bodies were traced before, and programs of users.
 var controlRows = []Row{
 	{Name: "torch_go_xla::cond", Schema: "(Tensor pred, Tensor[] operands, str then, str otherwise) -> Tensor[]", Internal: true,
 		Infer: func(c *Ctx) error {

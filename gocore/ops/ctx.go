@@ -8,8 +8,8 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 )
 
-// Ctx is what a shape rule sees: the arguments by their position in the schema (through ir.Args), the
-// shapes of the operands, and the place for the results. One Ctx is reused for every op.
+// Ctx is what a shape rule sees: the arguments by their position in the schema (through ir.Args) and the shapes of the
+// operands. It has the place for the results. One Ctx is reused for every op.
 type Ctx struct {
 	ir.Args
 	Graph *ir.Graph

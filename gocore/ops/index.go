@@ -12,13 +12,13 @@ import (
 
 // indexRows are gathers, scatters and indexing.
 //
-// Torch on the CPU refuses an index outside its dimension. Here the values of a tensor are not known
-// when an op is recorded: reads move such an index to the nearest element, writes leave it out.
-// TORCH_GO_XLA_CHECK finds it (value_check.go).
+// Torch on the CPU refuses an index outside its dimension. Here the values of a tensor are not known when an op is
+// recorded. Reads move such an index to the nearest element, writes leave it out. TORCH_GO_XLA_CHECK finds it
+// (value_check.go).
 var indexRows = join(advancedRows, embeddingRows, bagRows, alongRows, scatterRows, maskedRows)
 
-// advancedRows are indexing with lists of tensors. A mask among the indices makes the size of the result
-// depend on values: reading by one is refused, so is writing unless each value goes to all places.
+// advancedRows are indexing with lists of tensors. A mask among the indices makes the size of the result depend on
+// values. Reading by one is refused, and so is writing unless each value goes to all places.
 var advancedRows = []Row{
 	{Name: "index.Tensor", Schema: "(Tensor self, Tensor?[] indices) -> Tensor", Bounds: func(c *Ctx) []Bounds { return listBounds(c, 1) }, Infer: inferIndex, Lower: lowerIndex},
 	{Name: "_unsafe_index.Tensor", Schema: "(Tensor self, Tensor?[] indices) -> Tensor", Infer: inferIndex, Lower: lowerIndex},
@@ -30,8 +30,8 @@ var advancedRows = []Row{
 		Infer: inferIndexPut, Lower: lowerIndexPut},
 }
 
-// indexing is what a list of index tensors selects of a tensor: of the dimensions in dims one element for
-// each index, of the others everything.
+// indexing is what a list of index tensors selects of a tensor. Of the dimensions in dims it is one element for each
+// index, of the others everything.
 type indexing struct {
 	ids   []ir.ID   // the list
 	space [16]int64 // the dimensions that the indices broadcast to, rank of them
@@ -144,8 +144,8 @@ func (x *indexing) window(rank int) []int64 {
 	return dims
 }
 
-// places is the indices as vectors in a last dimension (scalars, without that dimension, if there is one
-// index), negative ones counted from the end, and the dimensions of v that they address.
+// places is the indices as vectors in a last dimension, negative ones counted from the end, and the dimensions of v
+// that they address. If there is one index, the vectors are scalars, without that dimension.
 func (x *indexing) places(l *Lowering, v value) (index value, dims []int64) {
 	b, t := l.B, dtype.I32
 	for i, id := range x.ids {
@@ -167,8 +167,8 @@ func (x *indexing) places(l *Lowering, v value) (index value, dims []int64) {
 	return b.Concatenate(int64(x.rank), parts...), dims
 }
 
-// within is an index into n elements in type t, which may be narrower: one that is out of range stays so, for
-// converting only it would make row 0 of 1 << 32.
+// within is an index into n elements in type t, which may be narrower. One that is out of range stays so: converting
+// only would make row 0 of 1 << 32.
 func within(b *stablehlo.Builder, index value, n int64, t dtype.DType) value {
 	if index.DType().Size() > t.Size() {
 		index = b.Clamp(b.SplatLike(index, stablehlo.Int(-n-1)), index, b.SplatLike(index, stablehlo.Int(n)))
@@ -312,8 +312,8 @@ func lowerIndexPut(l *Lowering) {
 	l.Return(l.Convert(v, s.DType))
 }
 
-// maskedPut finds the mask of an index_put that writes by one mask, values that do not tell its places
-// apart, and the mask's first dimension: a select, whatever the number of places.
+// maskedPut finds the mask of an index_put that writes by one mask values that do not tell its places apart, and the
+// mask's first dimension. Such a write is a select, whatever the number of places.
 func maskedPut(g *ir.Graph, s, v *shape.Shape, ids []ir.ID) (mask ir.ID, first int, err error) {
 	for i, id := range ids {
 		if id == ir.None {

@@ -78,8 +78,8 @@ func (l *Lowering) vector(i int) value {
 	return x
 }
 
-// slices is self and source in type d, the index as a vector, and the dimension that it counts, of an op
-// (self, dim, index, source).
+// slices is for an op (self, dim, index, source). It gives self and source in type d, the index as a vector, and the
+// dimension that it counts.
 func (l *Lowering) slices(d dtype.DType) (x, index, source value, dim int) {
 	x, index = l.Convert(l.vector(0), d), l.vector(2)
 	dim = acceptedDim(l.Int(1), x.Rank())

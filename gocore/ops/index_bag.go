@@ -7,9 +7,9 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 )
 
-// bagRows reduce rows of a table that stand in bags: offsets say where in the list of indices each bag
-// begins. Results 1 to 3, which the gradients use, are the bag of each index, how many indices each bag
-// holds (the padding row left out), and for mode max which row each element comes from.
+// bagRows reduce rows of a table that stand in bags: offsets say where in the list of indices each bag begins. The
+// gradients use results 1 to 3: the bag of each index, how many indices each bag holds (the padding row left out); and
+// for mode max which row each element comes from.
 var bagRows = []Row{
 	{Name: "_embedding_bag", Schema: "(" + bagArgs, Bounds: bagBounds, Infer: inferBag, Lower: lowerBag},
 	{Name: "_embedding_bag_forward_only", Schema: "(" + bagArgs, Bounds: bagBounds, Infer: inferBag, Lower: lowerBag},

@@ -122,8 +122,8 @@ func putAlong(b *stablehlo.Builder, x, index, update value, dim int, f stablehlo
 	return b.DynamicUpdateSlice(x, out, starts)
 }
 
-// operandsAlong is self, the index and the source (a tensor, cut to the index, or a number) of an op
-// (self, dim, index, src) in type d.
+// operandsAlong is for an op (self, dim, index, src). It gives self, the index and the source (a tensor, cut to the
+// index, or a number) in type d.
 func (l *Lowering) operandsAlong(d dtype.DType) (x, index, source value, dim int) {
 	b := l.B
 	x, index = l.Convert(l.vector(0), d), l.vector(2)

@@ -23,8 +23,9 @@ type Kernel struct {
 	Asked func(l *Lowering) []bool
 	// Like gives for arguments of which the kernel looks only at the shape the result that has this shape.
 	Like map[int]int
-	// Orders gives permutations for operands, by their place among the arguments, and for results, as torch's kernel likes
-	// them to lie in memory: dimension i is dimension order[i] in memory, of which the last varies fastest. nil for all dense.
+	// Orders gives permutations for operands, by their place among the arguments, and for results, as torch's kernel
+	// likes them to lie in memory. Dimension i is dimension order[i] in memory, of which the last varies fastest. nil
+	// for all dense.
 	Orders func(l *Lowering) (in, out map[int][]int64)
 	// Check names what package torchcpu looks at before the kernel, which takes it on trust; "" for nothing.
 	Check string
@@ -102,7 +103,8 @@ func argKind(kind string) string {
 	return letter
 }
 
-// Lower emits the node that l is at: a call of torch's kernel where one may be called and is the faster, else by the row.
+// Lower emits the node that l is at. That is a call of torch's kernel where one may be called and is the faster, else
+// the row's lowering.
 func (l *Lowering) Lower(row *Row) {
 	if !l.callTorch(row) {
 		row.Lower(l)

@@ -27,8 +27,8 @@ var matrixFunctionRows = []Row{
 		}},
 }
 
-// matrixExp is the exponential of square matrices: e^a = (e^(a/2ˢ))^(2ˢ), where a/2ˢ has a norm of at most
-// one and its exponential is a polynomial of degree 19, exact in f64.
+// matrixExp is the exponential of square matrices: e^a = (e^(a/2ˢ))^(2ˢ). There a/2ˢ has a norm of at most one and its
+// exponential is a polynomial of degree 19, exact in f64.
 func matrixExp(b *stablehlo.Builder, a value) value {
 	batch := a.Dim(0)
 	norm := b.ReduceMax(b.ReduceSum(b.Abs(a), []int64{1}), []int64{1})

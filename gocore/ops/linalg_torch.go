@@ -6,9 +6,9 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 )
 
-// torchLinalgRows are the factorizations that only LAPACK computes, its choices of pivots and its order of
-// eigenvalues being the result: calls of torch's kernels, for programs that may call them. _backend/composed/linalg.py
-// leads torch's ops of these names here, or to the CPU.
+// torchLinalgRows are the factorizations that only LAPACK computes: its choices of pivots and its order of eigenvalues
+// are the result. They call torch's kernels, in programs that may. _backend/composed/linalg.py leads torch's ops of
+// these names here, or to the CPU.
 var torchLinalgRows = []Row{
 	{Name: "torch_go_xla::linalg_eig", Schema: "(Tensor self) -> (Tensor, Tensor)", Torch: &Kernel{Out: "out",
 		Op: "linalg_eig(Tensor self) -> (Tensor, Tensor)"}, Internal: true,

@@ -52,8 +52,8 @@ var triangularRows = []Row{
 		}},
 }
 
-// inferSolve checks the matrix a and the right-hand sides y of a linear equation and returns the
-// dimensions of the solution, with the batch dimensions broadcast.
+// inferSolve checks the matrix a and the right-hand sides y of a linear equation. It returns the dimensions of the
+// solution, with the batch dimensions broadcast.
 func (c *Ctx) inferSolve(name string, a, y int, left bool) ([]int64, error) {
 	s, err := c.squares(a, name)
 	if err != nil {

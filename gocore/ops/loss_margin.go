@@ -172,9 +172,9 @@ func checkMultiLabel(s, t *shape.Shape) error {
 	return nil
 }
 
-// labels are the pairs of multilabel_margin_loss: violation[n, j, i] = max(0, 1 − x[n, target[n, j]] +
-// x[n, i]) where j is a label and i none of the labels, 0 elsewhere. Labels end at the first −1 of a row.
-// names[n, j, i] says that label j is class i.
+// labels are the pairs of multilabel_margin_loss. violation[n, j, i] is max(0, 1 − x[n, target[n, j]] + x[n, i]) where
+// j is a label and i is not. It is 0 elsewhere. Labels end at the first −1 of a row. names[n, j, i] says that label j
+// is class i.
 func (l *Lowering) labels(self, target int, d dtype.DType) (violation, names, isTarget value) {
 	b := l.B
 	n, k := batchOf(l.Shape(self))

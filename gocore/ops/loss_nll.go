@@ -13,9 +13,9 @@ const (
 	nllBackwardSchema = "(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index, Tensor total_weight) -> Tensor"
 )
 
-// nllRows pick the log-probability of the class that target names. Classes are dimension 1, or 0 of a
-// single sample. A target out of range is an error in torch, which a device cannot raise: it counts as
-// the nearest class in the loss and as none in the gradient.
+// nllRows pick the log-probability of the class that target names. Classes are dimension 1, or 0 of a single sample. A
+// target out of range is an error in torch, which a device cannot raise. It counts as the nearest class in the loss
+// and as none in the gradient.
 var nllRows = []Row{
 	{Name: "nll_loss_forward", Schema: nllSchema, Bounds: func(c *Ctx) []Bounds { return targetBounds(c, 0, 4) },
 		Infer: func(c *Ctx) error {

@@ -19,8 +19,8 @@ type Source interface {
 	Exchanged(node ir.ID, x stablehlo.Value) stablehlo.Value
 }
 
-// Lowering is what a row's Lower sees: the arguments by their position in the schema, with tensors as
-// StableHLO values, and the shapes that Infer promised. One Lowering is reused for every node.
+// Lowering is what a row's Lower sees: the arguments by their position in the schema, tensors as StableHLO values. It
+// has the shapes that Infer promised. One Lowering is reused for every node.
 type Lowering struct {
 	ir.Args
 	B     *stablehlo.Builder

@@ -74,8 +74,8 @@ var vectorProductRows = []Row{
 		}},
 }
 
-// dot is the dot_general of x and y with the program's precision, in the type in which torch
-// accumulates: f16 and bf16 give f32, fp8 gives f32.
+// dot is the dot_general of x and y with the program's precision, in the type in which torch accumulates. f16 and bf16
+// give f32, and so does fp8.
 func (l *Lowering) dot(x, y value, d stablehlo.DotDims) value {
 	d.Precision, d.Result = l.Precision, x.DType().Accumulate()
 	if d.Result.IsF8() {
@@ -101,8 +101,8 @@ var transposeOp ir.Op
 
 func init() { transposeOp, _ = Lookup("xla::transpose") }
 
-// productOf is the product of Tensor arguments x and y. A single row by a transposed matrix is the matrix by a vector:
-// for the other order XLA:CPU copies the whole matrix at every call.
+// productOf is the product of Tensor arguments x and y. It computes a single row by a transposed matrix as the matrix
+// by a vector. For the other order XLA:CPU copies the whole matrix at every call.
 func (l *Lowering) productOf(x, y int) value {
 	s, n := l.Shape(x), l.Graph.At(l.ID(y))
 	if s.Rank() != 2 || s.Dims[0] != 1 || n.Op != transposeOp || n.Shape.Rank() != 2 {

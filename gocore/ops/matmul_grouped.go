@@ -7,8 +7,8 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 )
 
-// groupedProductRows is the product of groups of different sizes, which mixtures of experts use: offs are the
-// ends of the groups along the dimension that is not the same in all of them.
+// groupedProductRows is the product of groups of different sizes, which mixtures of experts use. offs are the ends of
+// the groups along the dimension that is not the same in all of them.
 //
 //	[s, k] × [g, k, n] → [s, n]    each group of rows with a matrix of its own
 //	[g, m, k] × [k, s] → [m, s]    each group of columns
@@ -63,8 +63,8 @@ func inferGrouped(c *Ctx) error {
 	return c.Return(x.DType, m, n)
 }
 
-// lowerGrouped multiplies with the matrices of all groups and keeps of each what belongs to it: sizes of
-// groups are values, and shapes must not depend on them.
+// lowerGrouped multiplies with the matrices of all groups and keeps of each what belongs to it. Sizes of groups are
+// values, and shapes must not depend on them.
 func lowerGrouped(l *Lowering) {
 	b, x, y := l.B, l.In(0), l.In(1)
 	var out value

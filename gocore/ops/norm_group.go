@@ -53,8 +53,8 @@ func checkGroups(s *shape.Shape, channels, groups int64) error {
 	return nil
 }
 
-// gradType is the type of a parameter's gradient: the parameter's, or that of the statistics (argument
-// stats, if not negative) where there is no parameter, or the input's.
+// gradType is the type of a parameter's gradient: the parameter's. Without one it is that of the statistics (argument
+// stats, if not negative), or else the input's.
 func gradType(c *Ctx, input, weight, stats int) dtype.DType {
 	if w := c.In(weight); w != nil {
 		return w.DType

@@ -15,8 +15,8 @@ var layerNormRows = []Row{
 		Infer: inferLayerNormBackward, Lower: lowerLayerNormBackward},
 }
 
-// statType is the type in which the normalizations keep mean and 1/deviation: that of the parameters
-// where a half input meets float ones, the input's otherwise.
+// statType is the type in which the normalizations keep mean and 1/deviation. It is that of the parameters where a
+// half input meets float ones, the input's otherwise.
 func statType(c *Ctx, input int, params ...int) dtype.DType {
 	d := c.In(input).DType
 	if d != dtype.F16 && d != dtype.BF16 {
@@ -177,8 +177,8 @@ func lowerLayerNormBackward(l *Lowering) {
 	}
 }
 
-// standardizeBackward is the gradient by x of y = (x − mean)·rstd, where both statistics are of x over
-// dims: rstd·(g − mean(g) − y·mean(g·y)).
+// standardizeBackward is the gradient by x of y = (x − mean)·rstd, where both statistics are of x over dims. That is
+// rstd·(g − mean(g) − y·mean(g·y)).
 func standardizeBackward(b *stablehlo.Builder, g, y, rstd value, dims []int64) value {
 	gMean := unreduce(b, average(b, g, dims), g.Dims(), dims)
 	gyMean := unreduce(b, average(b, b.Multiply(g, y), dims), g.Dims(), dims)

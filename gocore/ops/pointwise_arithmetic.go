@@ -212,8 +212,8 @@ func lowerDivMode(l *Lowering) {
 	l.Return(l.Convert(q, d))
 }
 
-// rounded is x, computed in f32 for a result of f16 or bf16, with the precision of that type: where torch
-// rounds in the middle of a formula and a discontinuous function follows.
+// rounded is x, computed in f32 for a result of f16 or bf16, with the precision of that type. torch rounds so in the
+// middle of a formula, and a discontinuous function may follow.
 func rounded(b *stablehlo.Builder, x value, d dtype.DType) value {
 	switch d {
 	case dtype.F16:

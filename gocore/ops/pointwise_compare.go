@@ -23,8 +23,8 @@ var compareRows = join(
 // compare is the Tensor and the Scalar overload of a comparison.
 func compare(name string, dir stablehlo.Direction, t types) []Row {
 	lower := func(l *Lowering) {
-		// the default float type matters for a wrapped number against only integers, and then
-		// every float type compares alike up to its precision: f64 loses nothing
+		// The default float type matters for a wrapped number against only integers. Then every float type compares
+		// alike up to its precision, and f64 loses nothing.
 		d, err := promote(&l.Args, l.Graph, dtype.F64, []int{0, 1})
 		if err != nil {
 			l.B.Failf(name, nil, "%v", err)

@@ -73,9 +73,9 @@ func inferGridBackward(c *Ctx, n int) error {
 	return nil
 }
 
-// gridAxis is one spatial dimension of the sampled places: for each of a few neighbours its index (a float,
-// perhaps outside of the image), its weight and the weight's derivative by the grid's coordinate. All
-// values are [batch, places].
+// gridAxis is one spatial dimension of the sampled places. For each of a few neighbours it has the index, the weight
+// and the weight's derivative by the grid's coordinate. An index is a float, perhaps outside of the image. All values
+// are [batch, places].
 type gridAxis struct {
 	size                 int64
 	index, weight, slope []value
@@ -170,8 +170,8 @@ func cubicWeights(b *stablehlo.Builder, t value) (weight, slope []value) {
 	return weight, slope
 }
 
-// gridCorner is one neighbour of every place: its flat index in the plane, clamped, whether it lies inside,
-// and which neighbour it is on each axis.
+// gridCorner is one neighbour of every place. It has its flat index in the plane, clamped, whether it lies inside, and
+// which neighbour it is on each axis.
 type gridCorner struct {
 	index, inside value
 	pick          [3]int

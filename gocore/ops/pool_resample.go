@@ -44,9 +44,8 @@ func (t taps) width() (n int) {
 	return n
 }
 
-// resample applies t along dimension dim of x, in x's type: as a copy, a repetition or a block sum where
-// the map is one, and as gathered terms otherwise. Sources outside of a row's taps take no part, not
-// even as zero times infinity.
+// resample applies t along dimension dim of x, in x's type. It is a copy, a repetition or a block sum where the map is
+// one, and gathers terms otherwise. Sources outside of a row's taps take no part, not even as zero times infinity.
 func (l *Lowering) resample(x value, dim int, t taps) value {
 	if out, ok := l.pick(x, dim, t); ok {
 		return out
@@ -129,8 +128,8 @@ func (l *Lowering) blockSum(x value, dim int, t taps) (value, bool) {
 	return sum, true
 }
 
-// term is x at the taps of the given columns times their weights: dimension dim of the result counts
-// rows, and columns fastest if there is more than one. A row without such a tap gives zero.
+// term is x at the taps of the given columns times their weights. Dimension dim of the result counts rows, and columns
+// fastest if there is more than one. A row without such a tap gives zero.
 func (l *Lowering) term(x value, dim int, t taps, columns []int) value {
 	b := l.B
 	n := len(t.rows) * len(columns)

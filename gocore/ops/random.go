@@ -11,10 +11,10 @@ import (
 
 // randomRows are ops that draw random numbers.
 //
-// Tracing appends two numbers to the arguments of such a row: the key of the device's generator, and
-// how many ops have drawn from it before. They are the key and the high half of the counter of a
-// Philox generator, so that each op has 2⁶⁴ blocks of its own. A value depends on the seed and on the
-// op's index among the ops that draw, never on how steps are divided into programs.
+// Tracing appends two numbers to the arguments of such a row. These are the key of the device's generator, and how
+// many ops have drawn from it before. They are the key and the high half of the counter of a Philox generator, so that
+// each op has 2⁶⁴ blocks of its own. A value depends on the seed and on the op's index among the ops that draw, never
+// on how steps are divided into programs.
 var randomRows = join(fillRows, dropoutRows, sampleRows, rejectionRows, permutationRows)
 
 // A stream is the random bits of one op.
@@ -77,8 +77,8 @@ func (s *stream) exponential(d dtype.DType, dims []int64) value {
 	return b.Maximum(v, b.ConstLike(v, math.Ldexp(1, -mantissa-1)))
 }
 
-// normal is of mean 0 and deviation 1: √2·erf⁻¹ of the odd multiples of 2^-24 (2^-53) in (−1, 1), which
-// are symmetric about 0 and exact.
+// normal is of mean 0 and deviation 1. It is √2·erf⁻¹ of the odd multiples of 2^-24 (2^-53) in (−1, 1), which are
+// symmetric about 0 and exact.
 func (s *stream) normal(d dtype.DType, dims []int64) value {
 	b := s.b
 	bits, odd, mantissa := dtype.U32, dtype.I32, 24

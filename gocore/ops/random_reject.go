@@ -121,8 +121,8 @@ func lowerDirichlet(l *Lowering) {
 	l.Return(b.Maximum(x, b.ConstLike(x, tiny(d))))
 }
 
-// poisson draws from the Poisson distribution of a rate: below 10 by counting the uniform numbers whose
-// product stays above exp(−rate), above by the transformed rejection of Hörmann (1993).
+// poisson draws from the Poisson distribution of a rate. Below 10 it counts the uniform numbers whose product stays
+// above exp(−rate); above, it uses the transformed rejection of Hörmann (1993).
 func (s *stream) poisson(rate value) value {
 	b := s.b
 	none := b.ConstLike(rate, 0)
@@ -173,8 +173,8 @@ func (s *stream) poissonHigh(rate value) value {
 	})
 }
 
-// binomial draws the number of successes of count trials: by the gaps between successes where few are
-// expected, otherwise by the transformed rejection of Hörmann (1993).
+// binomial draws the number of successes of count trials. It uses the gaps between successes where few are expected,
+// otherwise the transformed rejection of Hörmann (1993).
 func (s *stream) binomial(count, prob value) value {
 	m := calc{s.b, count}
 	b := s.b

@@ -140,8 +140,8 @@ func lowerMultinomial(l *Lowering) {
 	l.Return(b.Convert(countAtMost(b, sums, at), dtype.I64))
 }
 
-// countAtMost is, for each element of at, how many elements of the ascending rows of sums are at most
-// it: never the number of columns, for at is below the last one. Both have the same leading dimensions.
+// countAtMost is, for each element of at, how many elements of the ascending rows of sums are at most it. It is never
+// the number of columns, for at is below the last one. Both have the same leading dimensions.
 func countAtMost(b *stablehlo.Builder, sums, at value) value {
 	rank := at.Rank()
 	all := append(append([]int64{}, at.Dims()...), sums.Dim(rank-1))

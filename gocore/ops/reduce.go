@@ -240,9 +240,9 @@ func addUp(b *stablehlo.Builder, x value, dims []int64) value {
 	return inTwo(b, x, dims, (*stablehlo.Builder).ReduceSum)
 }
 
-// inTwo reduces a float x over the first of several dimensions, then over the others. XLA:CPU computes a
-// fused reduction over outer and inner dimensions at once one element at a time, and over only an
-// outer one in vectors; the barrier keeps XLA from joining the two again.
+// inTwo reduces a float x over the first of several dimensions, then over the others. XLA:CPU computes a fused
+// reduction over outer and inner dimensions at once one element at a time. One over only an outer dimension it
+// computes in vectors. The barrier keeps XLA from joining the two again.
 func inTwo(b *stablehlo.Builder, x value, dims []int64, f reducer) value {
 	if len(dims) < 2 || x.DType().IsIntegral() || x.Dim(int(dims[0])) < 8 {
 		return f(b, x, dims)

@@ -149,8 +149,8 @@ func extremumPlace(name string, f reducer) Row {
 		}}
 }
 
-// locate reduces x over at most one dimension and finds the first place of the extremum there, which is
-// that of the first NaN if there is one. Two plain reductions vectorize where one over pairs does not.
+// locate reduces x over at most one dimension and finds the first place of the extremum there. If there is a NaN, that
+// is the first NaN's. Two plain reductions vectorize where one over pairs does not.
 func (l *Lowering) locate(x value, dims []int64, f reducer) (best, place value) {
 	b := l.B
 	best = f(b, x, dims)

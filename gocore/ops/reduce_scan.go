@@ -144,8 +144,8 @@ func logCumSumExpRow(name string) Row {
 		}}
 }
 
-// logCumSumExp scans in blocks of 16: each element sums over its block's head directly, scaled by the
-// maximum there, and the totals of the blocks are scanned in turn.
+// logCumSumExp scans in blocks of 16. Each element sums over its block's head directly, scaled by the maximum there,
+// and the totals of the blocks are scanned in turn.
 func logCumSumExp(b *stablehlo.Builder, x value, dim int64) value {
 	const block = 16
 	n := x.Dim(int(dim))

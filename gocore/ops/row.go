@@ -26,8 +26,8 @@ type Row struct {
 	Name string
 	// Schema is the argument list and results: "(Tensor self) -> Tensor".
 	Schema string
-	// Since is the first release of torch with this schema, if a supported one is older: there the op is absent, or its
-	// arguments have other names.
+	// Since is the first release of torch with this schema, if a supported one is older. There the op is absent, or
+	// its arguments have other names.
 	Since string
 	// Infer is the shape rule.
 	Infer func(c *Ctx) error
@@ -36,12 +36,12 @@ type Row struct {
 	// Static lists the Scalar arguments (positions in the schema) whose value the shape rule or the
 	// lowering looks at. Every other number may change from step to step without a new compile.
 	Static []int
-	// Offsets lists the int and int[] arguments that say where something is, and not how much of it there is: they
+	// Offsets lists the int and int[] arguments that say where something is, and not how much of it there is. They
 	// become arguments of the program, so that x[i] in a loop compiles once. The shape rule bakes those whose value
 	// the lowering needs.
 	Offsets []int
-	// ShapeOnly lists the Tensor arguments (positions in the schema) of which only the shape counts, such
-	// as the self of fill: their value is not read, and may be lost.
+	// ShapeOnly lists the Tensor arguments (positions in the schema) of which only the shape counts, such as the self
+	// of fill. Their value is not read, and may be lost.
 	ShapeOnly []int
 	// Strides says how the results lie in memory, StridesOf by which operand (its position in the schema).
 	Strides   Strides

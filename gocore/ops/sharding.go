@@ -10,9 +10,9 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 )
 
-// shardingRows are the ops of SPMD, in the order of the ir.Op constants from ir.OpAnnotate on. They are ops
-// of torch's namespace torch_go_xla. The groups of a collective are lists of device numbers, one behind the
-// other, of a size each: devices of this process with SPMD, without it one of each process.
+// shardingRows are the ops of SPMD, in the order of the ir.Op constants from ir.OpAnnotate on. They are ops of torch's
+// namespace torch_go_xla. The groups of a collective are lists of device numbers, one behind the other, of a size
+// each. They are devices of this process with SPMD, without it one of each process.
 var shardingRows = []Row{
 	{Name: "torch_go_xla::annotate", Schema: "(Tensor self, str sharding, bool open=False) -> Tensor", Internal: true,
 		Infer: func(c *Ctx) error {
@@ -238,8 +238,8 @@ func (c *Ctx) pairs(i int) error {
 	return nil
 }
 
-// resized returns the operand's shape with the dimension that argument grow names multiplied by the size of
-// the groups, and the one that argument shrink names divided; -1 stands for no argument.
+// resized returns the operand's shape with two dimensions changed by the size of the groups. The one that argument
+// grow names is multiplied by it, the one that argument shrink names divided; -1 stands for no argument.
 func (c *Ctx) resized(grow, shrink, size int) error {
 	s, n := c.In(0), c.Int(size)
 	dims := append([]int64(nil), s.Dims...)
@@ -440,8 +440,8 @@ func Local(b *stablehlo.Builder, m *sharding.Sharding) *stablehlo.Marking {
 	return mark
 }
 
-// relocated is local values of manual sharding from as those of manual sharding to, by way of the array whose rows
-// they are: one a group of devices of manual sharding groups.
+// relocated is local values of manual sharding from as those of manual sharding to. It goes by way of the array whose
+// rows they are: one a group of devices of manual sharding groups.
 func relocated(b *stablehlo.Builder, x value, from, to, groups *sharding.Sharding) value {
 	dims := slices.Clone(groups.Local(x.Dims()))
 	rows := groups.Rows(len(dims), b.Partitions())
@@ -452,7 +452,7 @@ func relocated(b *stablehlo.Builder, x value, from, to, groups *sharding.Shardin
 }
 
 // undivided is the dimensions of an array that a sharding does not tile. Only those the partitioner may divide
-// further: of the others it would take the tiling that it finds for its own, and then the two contradict each other.
+// further. Of the others it would take the tiling that it finds for its own, and then the two contradict each other.
 func undivided(sh *sharding.Sharding, s *shape.Shape) []int64 {
 	var dims []int64
 	for d := range int64(s.Rank()) {

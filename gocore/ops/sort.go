@@ -98,7 +98,7 @@ func inferTopK(c *Ctx) error {
 	return c.Return(dtype.I64, dims...)
 }
 
-// lowerTopK uses the compiler's own selection where its order is torch's: for the largest, and for the
+// lowerTopK uses the compiler's own selection where its order is torch's. That is so for the largest, and for the
 // smallest integers, whose complements order the other way round. The others sort.
 func lowerTopK(l *Lowering) {
 	b, x, k := l.B, l.In(0), l.Int(1)

@@ -63,8 +63,8 @@ func upTo(b *stablehlo.Builder, x value, limit float64) value {
 	return b.Compare(x, b.ConstLike(x, limit), stablehlo.LE)
 }
 
-// erfcx is exp(x²)·erfc(x): by erf near zero, by the rational functions under the exponential of erfc
-// above 1, and by erfcx(−x) = 2·exp(x²) − erfcx(x) below zero.
+// erfcx is exp(x²)·erfc(x). It is computed by erf near zero, and above 1 by the rational functions that erfc has
+// beside its exponential. Below zero it is 2·exp(x²) − erfcx(−x).
 func erfcx(b *stablehlo.Builder, x value) value {
 	a := b.Abs(x)
 	e := b.Exponential(b.Multiply(x, x))

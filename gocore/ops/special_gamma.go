@@ -81,9 +81,8 @@ func polygamma(b *stablehlo.Builder, n int64, x value) value {
 	return y
 }
 
-// hurwitz is ζ(x, q) = Σ (q+k)⁻ˣ. The operation of CHLO sums a fixed number of terms, too few for a
-// negative q: here, as in torch, the sum goes on until q+k is above 9, and the rest is Euler and
-// Maclaurin's.
+// hurwitz is ζ(x, q) = Σ (q+k)⁻ˣ. The operation of CHLO sums a fixed number of terms, too few for a negative q. Here,
+// as in torch, the sum goes on until q+k is above 9, and the rest is Euler and Maclaurin's.
 func hurwitz(b *stablehlo.Builder, x, q value) value {
 	m := calc{b, x}
 	unit := m.c(1)

@@ -2,17 +2,17 @@ package ops
 
 import "github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 
-// gammaRational are the coefficients of the bivariate rational approximation of the reparameterized
-// gradient of the gamma distribution, by powers of u = log(x/α) (rows) and v = log α: four of the
-// numerator, four of the denominator. Source: ATen/native/Distributions.h.
+// gammaRational are the coefficients of the bivariate rational approximation of the reparameterized gradient of the
+// gamma distribution. They are by powers of u = log(x/α) (rows) and v = log α: four of the numerator, four of the
+// denominator. Source: ATen/native/Distributions.h.
 var gammaRational = [3][8]float64{
 	{0.16009398, -0.094634809, 0.025146376, -0.0030648343, 1, 0.32668115, 0.10406089, 0.0014179084},
 	{0.53487893, 0.1298071, 0.065735949, -0.0015649758, 0.16639465, 0.020070113, -0.0035938915, -0.00058392623},
 	{0.040121004, -0.0065914022, -0.0026286047, -0.0013441777, 0.017050642, -0.0021309326, 0.00085092367, -1.5247877e-07},
 }
 
-// calc is arithmetic on values of one shape and type, with constants: formulas of many terms read
-// better by it than by calls of the builder.
+// calc is arithmetic on values of one shape and type, with constants. Formulas of many terms read better by it than by
+// calls of the builder.
 type calc struct {
 	b    *stablehlo.Builder
 	like value
@@ -46,8 +46,8 @@ func (m calc) orZero(x value) value {
 	return m.b.Select(m.b.Compare(x, x, stablehlo.NE), m.c(0), x)
 }
 
-// gammaGrad is dx/dα of a sample x of Gamma(α), after standard_gamma_grad_one: a Taylor series for
-// small x, a saddle point expansion for large α, a rational approximation between.
+// gammaGrad is dx/dα of a sample x of Gamma(α), after standard_gamma_grad_one. It is a Taylor series for small x, a
+// saddle point expansion for large α, a rational approximation between.
 func gammaGrad(b *stablehlo.Builder, alpha, x value) value {
 	m := calc{b, x}
 	u, v := b.Log(m.div(x, alpha)), b.Log(alpha)

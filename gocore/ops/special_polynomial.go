@@ -33,9 +33,9 @@ func orthogonal(name string, f fun2) Row {
 		}}
 }
 
-// recur computes P(n) from P(0) = 1 and P(1) = first by next, which makes P(k+1) of P(k), P(k−1) and
-// k. It leaves a place as it is where skip is true, and stops there at NaN, as torch does: the last value
-// before it stays. P of a negative degree is 0.
+// recur computes P(n) from P(0) = 1 and P(1) = first: next makes P(k+1) of P(k), P(k−1) and k. It leaves a place as it
+// is where skip is true. At NaN it stops there, as torch does: the last value before it stays. P of a negative degree
+// is 0.
 func recur(b *stablehlo.Builder, n, first, skip value, next func(b *stablehlo.Builder, q, p, k value) value) value {
 	unit := b.ConstLike(n, 1)
 	start := b.And(b.Compare(n, unit, stablehlo.GT), b.Not(skip))

@@ -15,8 +15,8 @@ const (
 	devices = 2
 )
 
-// Stop ends the recording, when the spans of the devices are complete, and returns it in the Trace Event Format,
-// which Perfetto and chrome://tracing show; empty if none ran. What is done meanwhile is not part of it.
+// Stop ends the recording, when the spans of the devices are complete. It returns it in the Trace Event Format, which
+// Perfetto and chrome://tracing show; empty if none ran. What is done meanwhile is not part of it.
 func Stop() []byte {
 	r := current.Swap(nil)
 	if r == nil {

@@ -1,7 +1,6 @@
-// Package profile records when the process did what, for a timeline: spans on the threads that recorded,
-// planned, compiled and waited, spans on the devices, and counters. While nothing is recorded, a call costs one
-// atomic load and no allocation. The package imports nothing of the project. All functions are safe for
-// concurrent use.
+// Package profile records when the process did what, for a timeline. It has spans on the threads that recorded,
+// planned, compiled and waited, spans on the devices, and counters. While nothing is recorded, a call costs one atomic
+// load and no allocation. The package imports nothing of the project. All functions are safe for concurrent use.
 //
 //	s := profile.Begin()
 //	…

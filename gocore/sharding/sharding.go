@@ -8,8 +8,8 @@
 //	{manual}                                               every device holds an array of its own
 //	{manual devices=[4,2]<=[2,4]T(1,0)}                    4 arrays, each divided between 2 devices as the compiler likes
 //
-// Tiles have one size on all devices, the dimension divided by their number and rounded up: the last ones
-// reach past the end of an array that does not divide, where their content means nothing.
+// Tiles have one size on all devices, the dimension divided by their number and rounded up. If an array does not
+// divide, the last ones reach past its end, where their content means nothing.
 //
 // A *Sharding is immutable and unique in the process: two shardings place every array alike exactly when
 // their pointers are equal. The package imports only errs.
@@ -192,8 +192,8 @@ func (s *Sharding) print() string {
 	return b.String()
 }
 
-// assignment is the text of a list of devices: counted, as Iota has them, if they can be, so that it does not grow with
-// their number.
+// assignment is the text of a list of devices. It is counted, as Iota has them, if it can be, so that it does not grow
+// with their number.
 func assignment(devices []int64) string {
 	dims, perm := counted(devices)
 	switch {
@@ -291,8 +291,8 @@ func (s *Sharding) Local(dims []int64) []int64 {
 	return local
 }
 
-// Region is the part of an array of dimensions dims that a device holds: where it starts and its sizes,
-// which are less than Local's in the last tiles of a dimension that does not divide, down to 0.
+// Region is the part of an array of dimensions dims that a device holds: where it starts and its sizes. These are less
+// than Local's in the last tiles of a dimension that does not divide, down to 0.
 func (s *Sharding) Region(device int, dims []int64) (start, size []int64) {
 	start, size = make([]int64, len(dims)), slices.Clone(dims)
 	if s.Kind != Tiled {

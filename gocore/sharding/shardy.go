@@ -28,8 +28,8 @@ func Axes(n int) []Axis {
 }
 
 // Shardy is the sharding in Shardy's text form, for an array of sizes and the mesh @mesh of Axes. Dimensions open may
-// be divided further. It is false if no axes of the mesh make it, as for one of local values, and where parts are
-// uneven: there Shardy does without some of the axes.
+// be divided further. It is false if no axes of the mesh make it, as for one of local values. It is false where parts
+// are uneven, too: there Shardy does without some of the axes.
 func (s *Sharding) Shardy(sizes, open []int64) (string, bool) {
 	if s.Kind != Replicated && s.Kind != Tiled {
 		return "", false

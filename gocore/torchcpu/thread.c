@@ -87,10 +87,10 @@ static void *serve(void *unused) {
   return NULL;
 }
 
-/* Makes glibc keep the top of the heap. The top goes back to the system when it is longer than twice the longest
- * block that was mapped on its own and freed, up to this one. Torch's kernels free what they return and what
- * they compute with at once: without this, each call of a kernel may fill fresh pages. No page of the block is
- * touched. */
+/* Makes glibc keep the top of the heap. glibc gives its end back to the system when that is longer than twice the
+ * longest block that was mapped on its own and freed; blocks up to LONGEST count. Torch's kernels free what they
+ * return and what they compute with at once: without this, each call of a kernel may fill fresh pages. No page of the
+ * block is touched. */
 static void keep_freed_memory(void) {
   enum { LONGEST = 32 << 20 /* DEFAULT_MMAP_THRESHOLD_MAX of malloc.c */, HEADER = 1 << 16 };
   void *volatile block = malloc(LONGEST - HEADER); /* volatile: or the compiler leaves both calls out */

@@ -72,9 +72,9 @@ func (r *Record) Tensor() (handle, offset int64, t dtype.DType, size, stride []i
 	return w[0], w[1], dtype.FromTorch(int(tag >> TypeShift)), w[2 : 2+nd : 2+nd], w[2+nd:]
 }
 
-// Number reads a number: i is the value of an integral type, f of a float type or the real part of a complex one, im
-// the imaginary part. Its type is Bool, I64, F64 or C128; of a 0-dim CPU tensor, host, it is the tensor's. ok is false if
-// the next argument is not a number.
+// Number reads a number. i is the value of an integral type, f of a float type or the real part of a complex one, im
+// the imaginary part. Its type is Bool, I64, F64 or C128; of a 0-dim CPU tensor, host, it is the tensor's. ok is false
+// if the next argument is not a number.
 func (r *Record) Number() (t dtype.DType, i int64, f, im float64, host, ok bool) {
 	tag := r.words[r.pos]
 	v := r.words[r.pos+1]

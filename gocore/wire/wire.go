@@ -1,11 +1,10 @@
-// Package wire is the vocabulary of the border between the C kernels, the core and Python: what the words
-// of a traced op and of its results mean, and how a call ends.
+// Package wire is the vocabulary of the border between the C kernels, the core and Python. It says what the words of a
+// traced op and of its results mean, and how a call ends.
 //
-// Each list is stated here and nowhere else. `go generate ./gocore/wire` writes it, with the element types
-// of package dtype and the kinds of errors of package errs, into a C header (vocabulary.h in
-// gocore/pyfast and gocore/torchcpu) and a Python module (torch_go_xla/_vocabulary.py); a constant Head of
-// type HeadWord becomes TGX_HEAD_….
-// Hash names the state of the lists: a library and a package that differ in it refuse each other.
+// Each list is stated here and nowhere else. `go generate ./gocore/wire` writes them out, with the element types of
+// package dtype and the kinds of errors of package errs. It makes a C header (vocabulary.h in gocore/pyfast and
+// gocore/torchcpu) and a Python module (torch_go_xla/_vocabulary.py). A constant Head of type HeadWord becomes
+// TGX_HEAD_…. Hash names the state of the lists: a library and a package that differ in it refuse each other.
 //
 // A record is what a kernel hands to engine.Trace for one op:
 //

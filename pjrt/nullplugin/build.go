@@ -8,12 +8,10 @@
 //	plugin, err := pjrt.Load(path)
 //	client, err := plugin.NewClient(map[string]any{"devices": int64(2)}, nil)
 //
-// Options of a client: devices, delay_us (executions and copies are done by a
-// thread, each after the delay), memory_limit (bytes on each device), fault (see
-// Control.Arm), process_index and process_count (which need a key-value store),
-// version. Environment variables change the table that the plugin shows; see
-// csrc/table.c. They are read when the library is loaded, so a test that sets
-// them loads a copy of its own (Copy).
+// Options of a client: devices; version; delay_us (executions and copies are done by a thread, each after the delay);
+// memory_limit (bytes on each device); fault (see Control.Arm); process_index and process_count (which need a
+// key-value store). Environment variables change the table that the plugin shows; see csrc/table.c. They are read when
+// the library is loaded, so a test that sets them loads a copy of its own (Copy).
 //
 // It imports only the standard library and is for tests only.
 package nullplugin

@@ -13,9 +13,9 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/pjrt"
 )
 
-// Who connects proves that it knows the secret of the job before the server reads a request, and the server
-// proves it too. Neither sends the secret: each sends a random number and the HMAC-SHA-256, by the secret,
-// of both numbers, the address of the store and what it says.
+// Who connects proves that it knows the secret of the job before the server reads a request, and the server proves it
+// too. Neither sends the secret. Each sends a random number, and an HMAC-SHA-256 by the secret: of both numbers, the
+// address of the store and what it says.
 //
 //	server → client: magic, server's number
 //	client → server: client's number, member, members in all, proof

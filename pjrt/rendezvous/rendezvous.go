@@ -1,14 +1,14 @@
-// Package rendezvous is the key-value store through which the processes of one computation find each
-// other: one of them serves it over TCP, and each dials it for its pjrt.Client.
+// Package rendezvous is the key-value store through which the processes of one computation find each other. One of
+// them serves it over TCP, and each dials it for its pjrt.Client.
 //
 //	server, err := rendezvous.Serve("127.0.0.1:0", secret) // in one process
 //	store, err := rendezvous.Dial(ctx, address, secret, rendezvous.Member{Index: 0, Count: 2})
 //	client, err := plugin.NewClient(map[string]any{"num_nodes": int64(2), "node_id": int64(0)}, store)
 //
-// A member, which is a process that has dialed as one, is missed: once its connection has ended, waiting for
-// a key that no one has put is an error. A member that keeps its connection and says nothing for the time
-// that it has set has stopped, and the job has failed. Members also report what they exchange with each
-// other (see Segment), and hear of it if the reports do not fit together.
+// A member is a process that has dialed as one. It is missed: once its connection has ended, waiting for a key that no
+// one has put is an error. A member that keeps its connection and says nothing for the time that it has set has
+// stopped, and the job has failed. Members also report what they exchange with each other (see Segment), and hear of
+// it if the reports do not fit together.
 //
 // Only who knows the secret of the job is served; see handshake.go. The sizes of what is asked and kept are
 // bounded; see wire.go. The traffic is not encrypted: listen on an address of a network that you trust.

@@ -134,9 +134,9 @@ func (s *Store) call(m message) ([]byte, error) {
 	}
 }
 
-// KeepAlive makes the process tell the store that it lives, every second, and how far it has come, as
-// positions says. Who has said nothing for a time, see SetPatience, has stopped: if that is the process that
-// serves the store, every call fails, and stopped is called with the reason.
+// KeepAlive makes the process tell the store that it lives, every second, and how far it has come, as positions says.
+// Who has said nothing for a time, see SetPatience, has stopped. If that is the process that serves the store, every
+// call fails, and stopped is called with the reason.
 func (s *Store) KeepAlive(positions func() map[string]int64, stopped func(error)) {
 	go s.beats(positions)
 	go func() {
