@@ -39,18 +39,17 @@ func ProfileSpan(name string, begin int64) int64 { return engine.ProfileSpan(nam
 // LiveStorages returns the number of storages in use.
 func LiveStorages() int64 { return int64(engine.Default.LiveStorages()) }
 
-// LiveBuffers returns the number of device buffers in use.
+// LiveBuffers returns the number of device buffers that something refers to, computed or not.
 func LiveBuffers() int64 { return engine.LiveBuffers() }
 
-// LiveBytes returns the bytes of the device buffers in use.
+// LiveBytes returns the bytes of the device buffers that something refers to, by their shapes.
 func LiveBytes() int64 { return engine.LiveBytes() }
 
 // CachedPrograms returns the number of compiled programs in memory.
 func CachedPrograms() int64 { return int64(engine.Default.CachedPrograms()) }
 
-// Compilations returns the latest graphs that were compiled, the oldest first, as a JSON list of objects. Their keys
-// are step, program, device, nodes, parameters, results and tier; and for the reason nearest, equal, was, now, where,
-// reason.
+// Compilations returns the latest graphs that were compiled, the oldest first. The keys of each are step, program,
+// device, nodes, parameters, results and tier; and for the reason nearest, equal, was, now, where, reason.
 func Compilations() (list string) { return marshal(engine.Default.Compilations()) }
 
 // Setting returns the text of a variable of the config table, or its default.

@@ -133,12 +133,12 @@ func (ins *inspector) MemoryStats(dev int) (map[string]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := d.Usage()
+	a := d.ArrayStats()
 	stats := map[string]int64{
-		"allocated_bytes.all.current": u.Bytes, "allocated_bytes.all.peak": u.PeakBytes,
-		"allocated_bytes.all.allocated": u.Allocated, "allocated_bytes.all.freed": u.Freed,
-		"allocation.all.current": u.Arrays, "allocation.all.peak": u.PeakArrays,
-		"allocation.all.allocated": u.AllocatedArrays, "allocation.all.freed": u.FreedArrays,
+		"allocated_bytes.all.current": a.Bytes, "allocated_bytes.all.peak": a.PeakBytes,
+		"allocated_bytes.all.allocated": a.AllocatedBytes, "allocated_bytes.all.freed": a.FreedBytes,
+		"allocation.all.current": a.Count, "allocation.all.peak": a.PeakCount,
+		"allocation.all.allocated": a.AllocatedCount, "allocation.all.freed": a.FreedCount,
 	}
 	if st, err := d.MemoryStats(); err == nil {
 		stats["reserved_bytes.all.current"], stats["reserved_bytes.all.peak"] = st.BytesInUse, st.PeakBytesInUse
@@ -235,10 +235,10 @@ func ClearCounters() { metrics.ClearCounters() }
 // ClearMetrics drops all samples.
 func ClearMetrics() { metrics.ClearMetrics() }
 
-// LiveBuffers is the number of device buffers in use.
+// LiveBuffers is the number of device buffers that something refers to.
 func LiveBuffers() int64 { return runtime.LiveBuffers() }
 
-// LiveBytes is the bytes of the device buffers in use.
+// LiveBytes is their bytes, by their shapes. MemoryStats has those of a device's arrays.
 func LiveBytes() int64 { return runtime.LiveBytes() }
 
 // CachedPrograms is the number of compiled programs in memory.

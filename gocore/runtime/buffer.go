@@ -23,26 +23,32 @@ import (
 // Buffer is a counted reference to an array on a device, or to one that a running program will give. On
 // the device that SPMD makes of several it has a part on each of them, as its sharding says.
 type Buffer struct {
-	Shape *shape.Shape // of the whole array; of each part if the sharding is manual
-	Dev   *Device
-	// Origin is what the value was recorded by; errors of the program that computes it say so.
+	// Set when it is made; they do not change.
+	Shape    *shape.Shape // of the whole array; of each part if the sharding is manual
+	Dev      *Device
+	sharding *sharding.Sharding // nil without SPMD
+	bytes    int64              // of the parts in this process
+	wait     *sync.WaitGroup    // of the launch that fills it; nil: none does
+	// Origin is what the value was recorded by; errors of the program that computes it say so. It is set before the launch
+	// is queued.
 	Origin Origin
 
-	sharding *sharding.Sharding // nil without SPMD
-	bytes    int64              // of these parts
-	refs     atomic.Int32
-	state    atomic.Uint32 // bufPending …
-	parts    []pjrt.Buffer // by device of this process; valid in bufReady
-	one      [1]pjrt.Buffer
-	err      error // valid in bufFailed and bufDead
-	wait     *sync.WaitGroup
-	given    atomic.Pointer[string] // where the user gave the buffer away; nil: not given
-	pins     atomic.Int32
-	host     atomic.Uintptr // what Pin gives, once that is known
+	refs  atomic.Int32
+	state atomic.Uint32 // bufPending …
+
+	// Who fills the buffer writes these before state. Then the holder of Device.run changes them; the last Release clears
+	// them.
+	parts    []pjrt.Buffer  // by device of this process; valid in bufReady
+	one      [1]pjrt.Buffer // memory of parts
+	err      error          // valid in bufFailed and bufDead
 	borrowed bool           // the memory is the host's, and was there before
 	adopted  bool           // the memory is not the plugin's: torch's, which computed the value there, or own
 	own      pjrt.Owned     // the memory that the plugin does not know; see memory.go
-	counted  atomic.Bool    // it is in the device's usage
+
+	given   atomic.Pointer[string] // where the user gave the buffer away; nil: not given. SetDonating sets it
+	pins    atomic.Int32           // Pin counts it up with Device.run held, so that a launch that looks at it can rely on it
+	host    atomic.Uintptr         // what Pin gives; set once, when that is known
+	counted atomic.Bool            // it is in the device's ArrayStats
 }
 
 // Origin is the op and the source line that a value was recorded by, as numbers; the zero value is unknown. What
@@ -58,18 +64,6 @@ const (
 	bufFailed
 	bufDead // donated
 )
-
-// live counts the buffers that exist, for metrics and leak tests.
-var live atomic.Int64
-
-// LiveBuffers is the number of buffers with a reference.
-func LiveBuffers() int64 { return live.Load() }
-
-// liveBytes is what they take by shape.
-var liveBytes atomic.Int64
-
-// LiveBytes is the bytes of all buffers with a reference, by their shapes, on all devices together.
-func LiveBytes() int64 { return liveBytes.Load() }
 
 var unreported = metrics.C("UnreportedPluginError")
 
@@ -148,15 +142,15 @@ func (b *Buffer) fixed() bool { return b.borrowed || b.adopted }
 func (b *Buffer) ready() {
 	if !b.borrowed {
 		b.counted.Store(true)
-		b.Dev.usage.add(b.bytes)
+		b.Dev.arrays.add(b.bytes)
 	}
 	b.state.Store(bufReady)
 }
 
-// gone takes the buffer out of the device's usage.
+// gone takes the buffer out of the device's ArrayStats.
 func (b *Buffer) gone() {
 	if b.counted.Swap(false) {
-		b.Dev.usage.drop(b.bytes)
+		b.Dev.arrays.drop(b.bytes)
 	}
 }
 

@@ -20,38 +20,37 @@ const inFlight = 4
 // Device is what torch sees as a device, with its queue: one of the plugin's devices, or all of them with
 // SPMD.
 type Device struct {
-	Index  int32
-	home   *Client
-	client *pjrt.Client
-	devs   []*pjrt.Device // the plugin's devices of this process, in the order of the partitions
-	spmd   bool           // programs are partitioned over ids, and buffers have shardings
-	ids    []int          // the plugin's numbers of the devices of all partitions, process by process
-	first  int            // the partition of devs[0]
-	job    *Job           // the processes whose devices run the same programs, or replicas of them; nil: this one alone
-	peers  []int          // without SPMD: the plugin's numbers of the devices of this index, by process
+	// Set before the device is used; they do not change.
+	Index       int32
+	home        *Client
+	client      *pjrt.Client
+	devs        []*pjrt.Device // the plugin's devices of this process, in the order of the partitions
+	spmd        bool           // programs are partitioned over ids, and buffers have shardings
+	ids         []int          // the plugin's numbers of the devices of all partitions, process by process
+	first       int            // the partition of devs[0]
+	job         *Job           // the processes whose devices run the same programs, or replicas of them; nil: this one alone
+	peers       []int          // without SPMD: the plugin's numbers of the devices of this index, by process
+	mostAdopted func() int64   // the most that adopted may be; the device's limit does not count these bytes
 
-	mu      sync.Mutex // guards queue, working and submitted
-	idle    *sync.Cond // on mu: the queue has become shorter
-	queue   []*Launch
-	working bool
-
-	addresses []unsafe.Pointer // scratch of the launch that runs: of its arguments and results
-
-	failures  failures
-	submitted int64        // launches ever queued; guarded by mu
+	mu        sync.Mutex
+	idle      *sync.Cond   // on mu: the queue has become shorter
+	queue     []*Launch    // guarded by mu; Enqueue appends, step removes the head
+	working   bool         // guarded by mu; a goroutine runs the queue: Drain or work
+	submitted int64        // launches ever queued; guarded by mu, Enqueue counts it up
 	started   atomic.Int64 // launches that have left the queue; written under mu
 
-	run     sync.Mutex             // held while a launch runs, so that they run in order
-	ring    [inFlight][]pjrt.Event // of each execution, one event a device
-	numbers [inFlight]int64        // of each execution, the launch that it belongs to
-	next    int
+	addresses []unsafe.Pointer // of the arguments and results of a launch; scratch of the goroutine that runs the queue
 
-	usage usage
+	run     sync.Mutex             // held while a launch enters the plugin, so that they run in order
+	ring    [inFlight][]pjrt.Event // of each execution, one event a device; guarded by run
+	numbers [inFlight]int64        // of each execution, the launch that it belongs to; guarded by run
+	next    int                    // the place of the oldest execution in ring; guarded by run
 
-	spares      spares
-	adopted     atomic.Int64 // bytes of the buffers whose memory is not the plugin's
-	peak        atomic.Int64 // the most bytes in use that MemoryStats has reported
-	mostAdopted func() int64 // of them; the device's limit does not count them
+	failures failures // has a lock of its own
+	spares   spares   // has a lock of its own
+	arrays   arrays
+	adopted  atomic.Int64 // bytes of the buffers whose memory is not the plugin's
+	peak     atomic.Int64 // the most bytes in use that MemoryStats has reported
 }
 
 // adoptedPart is the part of the device's memory that buffers in torch's memory may take besides.
@@ -70,15 +69,14 @@ func newDevice(c *Client, index int, devs []*pjrt.Device, spmd bool) *Device {
 	return d
 }
 
-// Client is the connection to a plugin with its devices.
+// Client is the connection to a plugin with its devices. Its fields are set before the devices are used, and do not change.
 type Client struct {
 	PJRT    *pjrt.Client
 	Devices []*Device
-	// Recorder says in words by what a buffer's value was recorded, for errors; nil: they do not say. It is set before
-	// the devices are used.
+	Job     *Job // nil: this process is alone
+	// Recorder says in words by what a buffer's value was recorded, for errors; nil: they do not say.
 	Recorder func(Origin) string
-	Job      *Job // nil: this process is alone
-	// Flags are options of XLA that every program is compiled with. They are set before the devices are used.
+	// Flags are options of XLA that every program is compiled with.
 	Flags map[string]any
 }
 

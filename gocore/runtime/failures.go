@@ -16,7 +16,7 @@ const mostFailures = 16
 // failures are the failed launches of a device since the last wait, the oldest first.
 type failures struct {
 	mu   sync.Mutex
-	list []*failed
+	list []*failed // guarded by mu
 }
 
 // failed is a launch that failed. Its results may fail one by one, each by a cause of its own: a caller who is given one knows

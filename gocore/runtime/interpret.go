@@ -68,7 +68,7 @@ func (d *Device) interpret(l *Launch) (done bool, err error) {
 	takes := l.takes()
 	prepared := !takes && d.prepare(l, into)
 	results, err := l.Interpret.Run(args, into, l.here)
-	d.usage.need(peak)
+	d.arrays.need(peak)
 	given := false
 	if err == nil {
 		defer results.Free()
@@ -246,7 +246,7 @@ func (d *Device) place(l *Launch, results Interpreted, into []unsafe.Pointer, fr
 			there += o.bytes
 		}
 	}
-	d.usage.need(there)
+	d.arrays.need(there)
 	return true
 }
 

@@ -22,19 +22,21 @@ import (
 // A process waits for another one for the time that SetTimeout sets. Then the job has failed: what waits in
 // the plugin ends too, and nothing that processes exchange runs any more.
 type Job struct {
+	// Set when it is made; they do not change.
 	Index, Count int
 	Store        *rendezvous.Store
+	overdue      *time.Timer   // tells of unreported; started and stopped under mu
+	failed       chan struct{} // closed with failure
 
-	mu         sync.Mutex
-	at         map[string]int64 // by stream: how many exchanges there were
-	unreported []rendezvous.Segment
-	overdue    *time.Timer // tells of unreported
-	failure    error
-	failed     chan struct{} // closed with failure
-	since      time.Time     // of the failure
-	timeout    time.Duration // 0: none
-	waits      *wait         // for the others, by the program that runs
-	awake      rendezvous.Awake
+	awake rendezvous.Awake // has a lock of its own
+
+	mu         sync.Mutex           // guards the fields below
+	at         map[string]int64     // by stream: how many exchanges there were; enter counts it up
+	unreported []rendezvous.Segment // what enter adds and tell or leave removes
+	waits      *wait                // for the others, by the program that runs: from enter to leave
+	timeout    time.Duration        // 0: none; see SetTimeout
+	failure    error                // set once, by fail
+	since      time.Time            // of the failure
 }
 
 // wait is one of a program for other processes.

@@ -12,8 +12,8 @@ import (
 // gets the reason when the job has failed; it puts the key itself when it ends.
 type keys struct {
 	*Job
-	end  sync.Once
-	over chan struct{}
+	end  sync.Once     // closes over
+	over chan struct{} // closed when the plugin has ended
 }
 
 // keys is the store as plugins take it, nil for none.

@@ -23,19 +23,20 @@ import (
 
 // Executable is a compiled program of a device. Calls are prepared once and used again.
 type Executable struct {
-	dev  *Device
-	exe  *pjrt.Executable
-	args int   // on each of the plugin's devices
-	need int64 // bytes that a run takes beside its arguments, on all of these devices; 0 if the plugin does not know
+	// Set when it is made; they do not change.
+	dev       *Device
+	exe       *pjrt.Executable
+	args      int        // on each of the plugin's devices
+	need      int64      // bytes that a run takes beside its arguments, on all of these devices; 0 if the plugin does not know
+	joint     bool       // each process of the job runs a replica, or its partitions
+	exchanges []exchange // what this process exchanges with others, as far as the plugin shows its programs
+
 	mu   sync.Mutex
-	free []*pjrt.Call
-	raw  []pjrt.Buffer // scratch of the launch that holds Device.run
-	outs []pjrt.Buffer
-	// joint says that each process of the job runs a replica, or its partitions. exchanges is what this one
-	// exchanges with others, as far as the plugin shows its programs; posted says that they were sent it.
-	joint     bool
-	exchanges []exchange
-	posted    bool
+	free []*pjrt.Call // guarded by mu; a launch takes one and puts it back
+
+	raw    []pjrt.Buffer // scratch of the launch that holds Device.run
+	outs   []pjrt.Buffer // the same
+	posted bool          // the others were sent exchanges; guarded by Job.mu
 }
 
 // Division is how devices divide the work of a program.
@@ -188,7 +189,8 @@ type Pack struct {
 	N    int
 }
 
-// Launch is one execution. It owns a reference to each argument and result until it has run.
+// Launch is one execution. It owns a reference to each argument and result until it has run. Who makes it owns its fields
+// until Enqueue, and then the goroutine that runs the queue, which clears them at the end.
 type Launch struct {
 	Program Program
 	Args    []*Buffer
@@ -209,9 +211,9 @@ type Launch struct {
 	Recorded int64
 	// Done is called when the launch has been started or has failed, with its error.
 	Done func(error)
-	wait sync.WaitGroup
-	keep []int32
-	here bool // in the thread that drains the queue
+	wait sync.WaitGroup // done when the results are resolved
+	keep []int32        // scratch of shared
+	here bool           // it runs in the thread that drains the queue
 
 	fewArgs, fewOuts [few]*Buffer // memory of Args, Outs and Given where they are short
 	fewGiven         [few]bool
@@ -467,7 +469,7 @@ func (d *Device) start(l *Launch, x *Executable) error {
 			o.parts[k] = x.outs[k*len(l.Outs)+i]
 		}
 	}
-	d.usage.need(x.need)
+	d.arrays.need(x.need)
 	if x.joint { // others decide how long it takes: callers who wait for the queue can be interrupted
 		if err := d.awaitExchange(); err != nil {
 			return err

@@ -25,7 +25,7 @@ const mostSpares = 16
 // spares are those that wait, the latest last: a loop has the memory of its result before the last one again.
 type spares struct {
 	mu   sync.Mutex
-	free []spare
+	free []spare // guarded by mu
 }
 
 // take is memory of some bytes; it has no address if the host has no memory.

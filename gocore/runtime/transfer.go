@@ -73,7 +73,7 @@ func (d *Device) upload(s *shape.Shape, sh *sharding.Sharding, send func(b *Buff
 			return nil, err
 		}
 	}
-	d.usage.need(b.bytes)
+	d.arrays.need(b.bytes)
 	b.ready()
 	return b, nil
 }
@@ -254,7 +254,7 @@ func (b *Buffer) CopyTo(dst *Device) (*Buffer, error) {
 	}
 	c := newBuffer(dst, b.Shape, nil, nil, 1)
 	c.parts[0] = to
-	dst.usage.need(c.bytes)
+	dst.arrays.need(c.bytes)
 	c.ready()
 	return c, nil
 }

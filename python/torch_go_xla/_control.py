@@ -64,8 +64,9 @@ class Control:
         self.call(self._go.bindings_Annotate, handle, scalar_type, *_at(dims_), sharding)
 
     def borrow_array(self, handle: int, address: int, scalar_type: int, dims: Sequence[int]) -> int:
-        """Fill a storage as upload does, from an array that may stay where it is: it must not change until returned has
-        given the number that borrow_array returns.
+        """Fill a storage as upload does, from an array that may stay where it is.
+
+        The array must not change until returned has given the number that borrow_array returns.
         """
         dims_ = _words(dims)
         return int(self.call(self._go.bindings_BorrowArray, handle, address, scalar_type, *_at(dims_)))
@@ -101,8 +102,10 @@ class Control:
         return list(json.loads(self.call(self._go.bindings_Collectives)) or ())
 
     def compilations(self) -> list[Any]:
-        """Return the latest graphs that were compiled, the oldest first, each with the reason: step, program, device,
-        nodes, parameters, results, nearest, equal, was, now, where, reason, tier.
+        """Return the latest graphs that were compiled, the oldest first.
+
+        The keys of each are step, program, device, nodes, parameters, results and tier; and for the reason nearest,
+        equal, was, now, where, reason.
         """
         return list(json.loads(self.call(self._go.bindings_Compilations)) or ())
 
@@ -188,8 +191,8 @@ class Control:
     def dump(self, handles: Sequence[int], form: str) -> str:
         """Return the recorded graph of some storages.
 
-        form is "ir", "nodes" (a JSON list with the slots and Python lines of its nodes), "dot", "stablehlo" (for any
-        backend) or "program" (what this process compiles, which may call its code).
+        form is "ir", "dot", "stablehlo" (for any backend), "program" (what this process compiles, which may call its
+        code), or "nodes". The last is a JSON list with the slots and Python lines of the nodes.
         """
         handles_ = _words(handles)
         return str(self.call(self._go.bindings_Dump, *_at(handles_), form))
@@ -257,11 +260,11 @@ class Control:
         self.call(self._go.bindings_LimitJob, timeout)
 
     def live_buffers(self) -> int:
-        """Return the number of device buffers in use."""
+        """Return the number of device buffers that something refers to, computed or not."""
         return int(self.call(self._go.bindings_LiveBuffers))
 
     def live_bytes(self) -> int:
-        """Return the bytes of the device buffers in use."""
+        """Return the bytes of the device buffers that something refers to, by their shapes."""
         return int(self.call(self._go.bindings_LiveBytes))
 
     def live_storages(self) -> int:
@@ -331,8 +334,9 @@ class Control:
     def open_device(self, settings: str) -> None:
         """Open the device.
 
-        settings is JSON: {"library": path, "preload": [paths], "options": {create options of the plugin}, "flags":
-        {options of XLA}, "torch": path of its library, "environment": {variables of the config table}}.
+        settings is a JSON object: "library", a path; "torch", the path of its library; "preload", paths; "options",
+        those that the plugin's client is created with; "flags", XLA's; "environment", the variables of the config
+        table.
         """
         self.call(self._go.bindings_OpenDevice, settings)
 
@@ -429,8 +433,9 @@ class Control:
         self.call(self._go.bindings_Seed, generator, key, draws)
 
     def serve_store(self, host: str, secret: str) -> str:
-        """Make this process serve the store by which the processes of a job find each other, on a host of its own, for
-        those who know the secret, and return its address.
+        """Make this process serve the store by which the processes of a job find each other, and return its address.
+
+        The store listens on a host of this machine's, and answers those who know the secret.
         """
         return str(self.call(self._go.bindings_ServeStore, host, secret))
 
