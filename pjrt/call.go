@@ -14,16 +14,17 @@ import (
 // execution at a time; several Calls of one executable may run at once.
 type Call struct {
 	x       *Executable
+	numArgs int
+	guard   closeGuard
+
+	state   atomic.Int32 // who has made it busy, or closed it, owns the fields below
 	block   *C.pjc_prepared
-	args    []Buffer // views of the C arrays
+	args    []Buffer // views of the C arrays, as the three below
 	outputs []Buffer
 	events  []Event
 	keep    []int64
-	numArgs int
-	place   *C.char // call location
-	room    C.size_t
-	state   atomic.Int32
-	guard   closeGuard
+	place   *C.char  // call location
+	room    C.size_t // bytes of place
 }
 
 // The states of a Call.

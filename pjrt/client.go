@@ -20,6 +20,7 @@ type Client struct {
 	track  tracker
 	guard  closeGuard
 
+	// Read once, when the client is made; they do not change.
 	platform, version string
 	process           int
 	devices           []*Device

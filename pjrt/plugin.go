@@ -65,7 +65,7 @@ type Plugin struct {
 // initialization per process.
 var loaded struct {
 	sync.Mutex
-	byTable map[*C.pj_api]*Plugin
+	byTable map[*C.pj_api]*Plugin // guarded by the mutex; plugins are never unloaded
 }
 
 // Load opens the plugin at an absolute path, negotiates the version of the

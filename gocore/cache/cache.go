@@ -12,13 +12,14 @@ import (
 
 // Cache is the map. It is safe for concurrent use.
 type Cache[K comparable, V any] struct {
-	mu    sync.Mutex
 	limit int
-	room  int64 // bytes
-	taken int64
+	room  int64   // bytes
+	drop  func(V) // called without mu
+
+	mu    sync.Mutex // guards the fields below
+	taken int64      // bytes
 	items map[K]*list.Element
 	order *list.List // front: most recently used
-	drop  func(V)
 }
 
 type item[K comparable, V any] struct {

@@ -32,12 +32,13 @@ var levels = []float64{0.01, 0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95, 0.99}
 
 // Metric is a series of samples.
 type Metric struct {
-	name  string
-	unit  string // "ns" or "bytes" or ""
-	mu    sync.Mutex
+	name string
+	unit string // "ns" or "bytes" or ""
+
+	mu    sync.Mutex // guards the fields below
 	count int64
 	total float64
-	last  [window]float64
+	last  [window]float64 // a ring
 }
 
 // Add appends a sample.
@@ -89,9 +90,9 @@ func (m *Metric) copied() Summary {
 }
 
 var registry struct {
-	sync.Mutex
-	counters map[string]*Counter
-	metrics  map[string]*Metric
+	sync.Mutex // guards the maps, not what they hold
+	counters   map[string]*Counter
+	metrics    map[string]*Metric
 }
 
 // C returns the counter of a name, made at first use. Keep the result where it is hot.

@@ -61,16 +61,16 @@ type event struct {
 
 // recording is what has happened since a Start.
 type recording struct {
-	base time.Time
-	step atomic.Int64
+	base    time.Time
+	step    atomic.Int64
+	pending sync.WaitGroup // spans of devices that are to come
 
-	mu      sync.Mutex
-	events  []event // a ring once it is full
-	total   int
-	mark    int64           // when the current step began
-	ops     int64           // the count of ops then
-	busy    map[int32]int64 // until when each device has computed
-	pending sync.WaitGroup  // spans of devices that are to come
+	mu     sync.Mutex      // guards the fields below
+	events []event         // a ring once it is full
+	total  int             // how many there were
+	mark   int64           // when the current step began
+	ops    int64           // the count of ops then
+	busy   map[int32]int64 // until when each device has computed
 }
 
 var current atomic.Pointer[recording]

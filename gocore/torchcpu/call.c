@@ -13,7 +13,7 @@ struct torch_functions torch;
 /* The version of torch's interface whose conversions the stack follows. */
 static const uint64_t INTERFACE = (uint64_t)2 << 56 | (uint64_t)14 << 48;
 
-static void *library;
+static void *library; /* torch_load sets it, before any other call */
 
 const char *torch_load(const char *path) {
   library = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
@@ -35,6 +35,7 @@ uint64_t *torch_local_keys(void) {
 
 /* ---- the ops ---- */
 
+/* They grow while a plugin is registered, before any program runs: no lock guards them. */
 static struct torch_op *ops;
 static size_t op_count, op_room;
 

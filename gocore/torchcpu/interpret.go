@@ -22,21 +22,22 @@ import (
 
 // Program is a program of package interp, ready to run, with the memory of a run. It must be closed.
 type Program struct {
-	running sync.Mutex // held while it runs
+	placed []bool // see Places; it does not change
+	memory block  // of all slices below; Close frees it
+	once   sync.Once
+
+	running sync.Mutex // held while it runs; guards what the fields below refer to
 	x       *C.struct_torch_execution
-	memory  block
 	params  []C.struct_torch_array
 	numbers []C.struct_torch_number // the plan's scalars, then those of the program itself
 	into    []unsafe.Pointer
 	roots   []C.torch_tensor
-	placed  []bool
-	once    sync.Once
 }
 
 // called are the ops of torch that programs call, with C's strings, which are kept.
 var called struct {
 	sync.Mutex
-	ops map[ops.TorchOp]C.struct_torch_op
+	ops map[ops.TorchOp]C.struct_torch_op // guarded by the mutex; it grows only
 }
 
 func calledOp(op ops.TorchOp) C.struct_torch_op {

@@ -27,8 +27,8 @@ struct job {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work = PTHREAD_COND_INITIALIZER, finished = PTHREAD_COND_INITIALIZER;
-static struct job *first, **last = &first;
-static bool started;
+static struct job *first, **last = &first; /* guarded by lock */
+static bool started;                       /* guarded by lock */
 
 enum { IDLE_MS = 20 /* after which the thread gives up its team; many times what it takes to make one */ };
 
@@ -64,7 +64,7 @@ static void await_work(void) {
   while (first == NULL) pthread_cond_wait(&work, &lock);
 }
 
-static uint64_t gradient_keys;
+static uint64_t gradient_keys; /* set before any kernel runs */
 
 void torch_set_gradient_keys(uint64_t keys) { gradient_keys = keys; }
 

@@ -11,8 +11,8 @@ const beatTime = time.Second
 // Awake is how long this process has run, as a clock that ticks. The time in which the whole process was
 // stopped, or its machine asleep, does not count: it says nothing of the other processes.
 type Awake struct {
-	mu    sync.Mutex
-	last  time.Time
+	mu    sync.Mutex // guards the fields below
+	last  time.Time  // of the latest tick
 	total time.Duration
 }
 

@@ -26,21 +26,22 @@ import (
 
 // table is what the server holds.
 type table struct {
-	mu        sync.Mutex
+	room  int           // how many bytes it may hold
+	done  chan struct{} // closed with the server
+	awake Awake         // has a lock of its own
+
+	mu        sync.Mutex // guards the fields below
 	values    map[string][]byte
 	held      int // bytes of values, those of exchanges included
-	room      int // how many it may hold
 	exchanges map[string]*exchange
 	members   map[int]*presence
 	count     int           // of members in all, as the first has said; 0 before
 	changed   chan struct{} // closed and replaced when there is something to wake up for
-	done      chan struct{} // closed with the server
-	failure   error         // why the job has failed
+	failure   error         // why the job has failed; set once
 	streams   streams
-	awake     Awake
 }
 
-// presence is what the store knows of a member.
+// presence is what the store knows of a member; table.mu guards it.
 type presence struct {
 	session   *session
 	heard     time.Duration    // when it said something, by table.awake

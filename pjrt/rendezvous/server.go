@@ -25,9 +25,9 @@ type Server struct {
 	table    *table
 	close    sync.Once
 
-	mu        sync.Mutex
-	strangers []net.Conn // oldest first
-	known     map[net.Conn]struct{}
+	mu        sync.Mutex            // guards the fields below
+	strangers []net.Conn            // that have not proved that they know the secret, oldest first
+	known     map[net.Conn]struct{} // that have
 	closed    bool
 }
 
@@ -35,10 +35,10 @@ type Server struct {
 type session struct {
 	*table
 	conn    net.Conn
-	member  int // or noMember
-	ended   chan struct{}
+	member  int           // or noMember
+	ended   chan struct{} // closed with the connection
 	pending chan struct{} // has a place for each request under way
-	write   sync.Mutex
+	write   sync.Mutex    // held while an answer is written to conn
 }
 
 // Serve makes an empty store that listens on an address, "host:port"; port 0 takes a free one. Who knows the

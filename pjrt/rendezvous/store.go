@@ -16,15 +16,15 @@ import (
 // Store is a connection to a server. It is a pjrt.KeyValueStore.
 type Store struct {
 	conn  net.Conn
-	write sync.Mutex
+	write sync.Mutex    // held while a request is written to conn
+	done  chan struct{} // closed with err
 
-	mu      sync.Mutex
-	next    uint64
-	waiting map[uint64]chan message
-	err     error         // why it is closed
-	done    chan struct{} // closed then
+	mu      sync.Mutex              // guards the fields below
+	next    uint64                  // the number of the latest request
+	waiting map[uint64]chan message // for answers, by request
+	err     error                   // why it is closed; set once, before done is
 
-	awake    Awake
+	awake    Awake        // has a lock of its own
 	heard    atomic.Int64 // when the server said something, by awake
 	patience atomic.Int64 // for how long it, or this process, may say nothing; 0: without end
 }
