@@ -39,9 +39,9 @@ const MaxRank = 64
 const buckets = 1 << 12
 
 var table struct {
-	sync.RWMutex
-	bucket [buckets]*entry
-	n      int // entries
+	sync.RWMutex // guards the fields below; they only grow
+	bucket       [buckets]*entry
+	n            int // entries
 }
 
 // Of returns the shape with these dimensions (each ≥ 0). dims is copied if the shape is new; a known

@@ -53,8 +53,8 @@ type Sharding struct {
 }
 
 var table struct {
-	sync.RWMutex
-	byText map[string]*Sharding // canonical and other texts
+	sync.RWMutex                      // guards the fields below; they only grow
+	byText       map[string]*Sharding // canonical and other texts
 }
 
 // The shardings without parameters.

@@ -300,7 +300,7 @@ def _signed(seed: int) -> int:
     return seed - (1 << 64) if seed >= 1 << 63 else seed
 
 
-_forked = False
+_forked = False  # set in the child of a fork, which has one thread then
 
 
 def _after_fork_in_child() -> None:

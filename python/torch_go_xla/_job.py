@@ -80,7 +80,7 @@ def current() -> Job:
     return job
 
 
-_stores: list[Any] = []  # torch's, which the first process serves as long as it lives
+_stores: list[Any] = []  # torch's, one at most, which the first process serves as long as it lives; set once
 
 
 def adopt(store: Any, rank: int, world_size: int) -> None:

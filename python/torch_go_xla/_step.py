@@ -8,9 +8,9 @@ from collections.abc import Callable
 from ._core import core
 from .utils.closures import AsyncClosureHandler, Closure
 
-_waiting: list[tuple[Closure, bool]] = []
 _lock = threading.Lock()
-_handler: AsyncClosureHandler | None = None
+_waiting: list[tuple[Closure, bool]] = []  # closures, and whether each runs beside the next steps; guarded by _lock
+_handler: AsyncClosureHandler | None = None  # made once, under _lock
 
 
 def add_closure(closure: Callable[[], object], run_async: bool) -> None:
@@ -36,8 +36,7 @@ def end(wait: bool) -> None:
     try:
         core.end_step(wait)
     finally:
-        if core.metrics_file:
-            report()
+        report()
     if not _waiting:
         return
     with _lock:

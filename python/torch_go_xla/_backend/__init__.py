@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["install"]
 
-_installed = False
+_installed = False  # set once, by the import of the package
 
 
 def _setup_kernels(fast: object) -> None:

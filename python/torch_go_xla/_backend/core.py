@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .._core import NativeCore
 
 
-_core: NativeCore | None = None
+_core: NativeCore | None = None  # set once, by `install`
 
 
 def use(core: NativeCore) -> None:
@@ -25,7 +25,7 @@ def use(core: NativeCore) -> None:
     _core = core
 
 
-_recording = threading.local()
+_recording = threading.local()  # .on: this thread is within `recording`
 
 
 @contextlib.contextmanager

@@ -44,7 +44,7 @@ has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _INSIDE = tuple(os.path.join(d, "") for d in (os.path.dirname(torch.__file__), _OURS))
 
-_warned: set[str] = set()
+_warned: set[str] = set()  # ops that have warned; it only grows
 _running = threading.local()  # .ops: those whose decomposition or functional form is running in this thread
 
 

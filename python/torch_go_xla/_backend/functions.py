@@ -42,6 +42,7 @@ class Function:
         return list(torch.ops.torch_go_xla.call(list(operands), self.name))
 
 
+# By name. No lock: threads that define one function at once may get an object each, which the core counts.
 _living: weakref.WeakValueDictionary[str, Function] = weakref.WeakValueDictionary()
 _traced: dict[str, Function] = {}  # those that a trace of torch's calls: it has the name, and may run at any time
 

@@ -7,6 +7,8 @@ from typing import Any
 
 Kernel = Callable[..., Any]
 
+# Imports fill the tables; nothing changes them later.
+
 # By overload, "add.Tensor": what the dispatcher calls for the device, without a row or in its place.
 KERNELS: dict[str, Kernel] = {}
 

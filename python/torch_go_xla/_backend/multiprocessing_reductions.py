@@ -43,7 +43,7 @@ class _Storage:
         return _receive, (host, self._base.device.index)
 
 
-# By handle, while messages with them are being written.
+# By handle, while messages with them are being written. Threads that send a storage at once may copy it twice.
 _sent: weakref.WeakValueDictionary[int, _Storage] = weakref.WeakValueDictionary()
 
 

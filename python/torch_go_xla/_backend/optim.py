@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-_begun: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
+_begun: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()  # those that have made a step
 
 
 def _begin(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:

@@ -30,10 +30,9 @@ OWN = "torch_go_xla"
 # What there is none of on xla, by the dispatch key that it would have.
 _ABSENT = {"Sparse": "sparse", "SparseCsr": "sparse", "NestedTensor": "nested", "Quantized": "quantized"}
 
-# Libraries unregister when they die.
-_libraries: list[Any] = []
-
-_kernels: dict[str, Any] = {}
+# Filled once, by `register`.
+_libraries: list[Any] = []  # they unregister when they die
+_kernels: dict[str, Any] = {}  # by overload
 _table: list[Row] = []
 
 

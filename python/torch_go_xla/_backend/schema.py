@@ -54,7 +54,7 @@ class Schema(NamedTuple):
         return not any(a.alias for a in (*self.args, *self.returns))
 
 
-_types: dict[tuple[str, int | None], str] = {}
+_types: dict[tuple[str, int | None], str] = {}  # a cache: threads that miss at once add equal entries
 
 
 def _type(kind: Any, length: int | None) -> str:

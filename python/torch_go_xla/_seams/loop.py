@@ -38,7 +38,7 @@ class Record:
     why: str = ""
 
 
-_records: dict[str, Record] = {}
+_records: dict[str, Record] = {}  # by seam; `apply` adds each once, and a seam is never taken back
 
 
 def records() -> list[Record]:

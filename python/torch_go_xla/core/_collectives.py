@@ -422,6 +422,7 @@ def all_reduce_bucketized_gradients(
     all_reduce(REDUCE_SUM, gradients, scale, groups)
 
 
+# How often each `rendezvous` was called, by tag and members. No lock: calls with one tag do not overlap.
 _rounds: dict[str, int] = {}
 
 

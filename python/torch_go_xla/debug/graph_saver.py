@@ -14,8 +14,8 @@ from .. import _XLAC
 
 __all__ = ["save_tensors_graph"]
 
-_saved: Counter[tuple[int, str]] = Counter()
 _lock = threading.Lock()
+_saved: Counter[tuple[int, str]] = Counter()  # by thread and name; guarded by _lock
 
 _FORMATS = {"text": _XLAC._get_xla_tensors_text, "dot": _XLAC._get_xla_tensors_dot, "hlo": _XLAC._get_xla_tensors_hlo}
 

@@ -37,6 +37,7 @@ __all__ = ["StepTrace", "Trace", "start_server", "start_trace", "stop_trace", "t
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
+# The core refuses a second recording: who has started one sets these.
 _path: Path | None = None  # of the recording that this process has started
 _serving = False  # a recording that another process has asked for
 

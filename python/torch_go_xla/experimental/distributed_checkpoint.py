@@ -497,8 +497,9 @@ def _remove(folder: Path) -> None:
 # Not by an executor: those refuse work once the main thread has ended, and a signal handler that saves would wait for
 # their locks.
 
+# No lock: each is changed by one operation, which the interpreter does as a whole.
 _unfinished: set[Future[None]] = set()
-_exiting = False
+_exiting = False  # set when the main thread has ended
 
 
 def _in_background(act: Callable[[], None], after: Future[None] | None) -> Future[None]:

@@ -350,7 +350,7 @@ def get_1d_mesh(axis_name: str | None = None) -> Mesh:
     return Mesh(range(count), (count,), None if axis_name is None else (axis_name,))
 
 
-_global_mesh: Mesh | None = None
+_global_mesh: Mesh | None = None  # of all threads
 
 
 def set_global_mesh(mesh: Mesh | None) -> None:

@@ -289,7 +289,7 @@ _HANDLERS: dict[Any, Callable[..., Any]] = {
 }
 
 
-# Those that count inside loss_parallel(), which enters torch's own for the same ops.
+# Those that count inside loss_parallel(), which enters torch's own for the same ops. An import fills it.
 LOSS_HANDLERS: dict[Any, Callable[..., Any]] = {}
 
 
