@@ -65,9 +65,10 @@ type number struct {
 	Flags ir.Flags `json:"flags"` // RandomKey or RandomDraw of the device's generator, or 0
 }
 
-// Lower gives what is recorded as a program, as the next sync would compile it but for torch's own kernels. args are the
-// storages that a later call may replace, outs those that it makes. Other new storages, such as gradients, are not among
-// its results. The computation stays recorded.
+// Lower gives what is recorded as a program, as the next sync would compile it but for torch's own kernels. args are
+// the storages that a later call may replace, outs those that it makes. Other new storages, such as gradients, are not
+// among its results. The computation stays recorded. The error is errs.Value if nothing is recorded that a program
+// could compute, and errs.NotLower for one that processes run together.
 func (lw *lowerings) Lower(dev int, args, outs []int64) (*Lowered, error) {
 	d, err := lw.device(dev)
 	if err != nil {
@@ -201,8 +202,9 @@ func (lw *lowerings) connectNumbers(out *Lowered, d *runtime.Device, g *ir.Graph
 	}
 }
 
-// LoadLowered makes a lowered program that was compiled elsewhere, for this device, ready for Replay. serialized is what
-// the plugin has made of it, which is code: it must come from someone who is trusted.
+// LoadLowered makes a lowered program that was compiled elsewhere, for this device, ready for Replay. serialized is
+// what the plugin has made of it, which is code: it must come from someone who is trusted. The error is errs.Value if
+// the program is for another device, or its description is damaged.
 func (lw *lowerings) LoadLowered(dev int, in *Lowered, serialized []byte) (int64, error) {
 	d, err := lw.device(dev)
 	if err != nil {

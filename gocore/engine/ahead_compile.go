@@ -46,6 +46,7 @@ type AbsentDevice struct {
 }
 
 // OpenTopology describes devices that need not be there, by the name and the options that their plugin has for them.
+// The error is errs.Runtime if a library cannot be loaded, else the plugin's.
 func (c *compilers) OpenTopology(library string, preload []string, name string, opts map[string]any) (*TopologyInfo, error) {
 	for _, lib := range preload {
 		if err := pjrt.Preload(lib); err != nil {
@@ -91,7 +92,7 @@ func (c *compilers) CloseTopology(id int64) error {
 }
 
 // CompileAhead starts to compile a program for the first devices of a topology, and returns its number. CompiledAhead
-// waits for the compiler. flags are options of XLA.
+// waits for the compiler. flags are options of XLA. The error is errs.Value if there is no such topology.
 func (c *compilers) CompileAhead(topology int64, in *Lowered, flags map[string]any) (int64, error) {
 	c.held.Lock()
 	defer c.held.Unlock()
@@ -125,8 +126,8 @@ func (c *compilers) ahead(id int64) (*aheadProgram, error) {
 	return nil, errs.New(errs.Value, "%d is not the number of a program that was compiled ahead", id)
 }
 
-// CompiledAhead waits until a program is compiled, or until the timeout; done is false if it expired. The error says why
-// the program cannot be compiled.
+// CompiledAhead waits until a program is compiled, or until the timeout; done is false if it expired. The error is
+// errs.Value for an unknown number; else it says why the program cannot be compiled, here and in the calls below.
 func (c *compilers) CompiledAhead(id int64, timeout time.Duration) (done bool, err error) {
 	p, err := c.ahead(id)
 	if err != nil {

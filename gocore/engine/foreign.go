@@ -17,7 +17,8 @@ import (
 // LoadProgram starts to compile a StableHLO module for Replay, which may come from elsewhere (see stablehlo.Foreign).
 // signature is what the caller takes it for, as JSON: {"arguments": […], "results": […]}. Each is an array {"type":
 // number of its c10::ScalarType, "dtype": its name in torch, "shape": sizes}. It must be what the program says of
-// itself. Loaded waits for the compiler: the caller may be interrupted meanwhile, and drops the program then.
+// itself. Loaded waits for the compiler: the caller may be interrupted meanwhile, and drops the program then. The
+// error is errs.Value if the module is not as the signature says, or reaches out of itself.
 func (rp *replays) LoadProgram(dev int, module, signature string) (int64, error) {
 	var in struct{ Arguments, Results []description }
 	if err := json.Unmarshal([]byte(signature), &in); err != nil {

@@ -12,8 +12,8 @@ import (
 )
 
 // Record records a graph from its text form (see ir.Parse) as if its ops had been called. args are the storages of the
-// buffers that it reads, in order. outs takes the handles of new storages with its results. Shapes that the shape
-// rules do not give are an error, and so are storages of other shapes.
+// buffers that it reads, in order. outs takes the handles of new storages with its results. Text that is not a graph,
+// shapes that the shape rules do not give, and storages of other shapes are errs.Value.
 func (rec *recorder) Record(text string, args, outs []int64) error {
 	g, err := ir.Parse(ops.Vocabulary, text)
 	if err != nil {

@@ -34,7 +34,8 @@ type Signature struct {
 	Results   []description `json:"results"`
 }
 
-// Placeholder makes a storage stand for an argument of a function, a dense array.
+// Placeholder makes a storage stand for an argument of a function, a dense array. The error is errs.NotLower with
+// SPMD, and errs.Type for a type that devices do not have.
 func (fs *functions) Placeholder(handle int64, torchType int, dims []int64) error {
 	if err := fs.lock(); err != nil {
 		return err
@@ -115,7 +116,8 @@ func (fs *functions) DropFunction(name string) {
 }
 
 // RegisterTarget makes a C function (XLA_FFI_Handler) what custom calls to a target run, in programs that are compiled
-// from now on. It must stay for the life of the process.
+// from now on. It must stay for the life of the process. The error is errs.Value without a name or a handler, or for
+// the package's own name.
 func (fs *functions) RegisterTarget(target string, handler unsafe.Pointer) error {
 	if target == "" || handler == nil {
 		return errs.New(errs.Value, "a custom call needs the name of a target and a function")
@@ -189,8 +191,8 @@ func (fs *functions) called() map[string]bool {
 	return found
 }
 
-// Export returns what is recorded of the storages outs, as a function of the storages args, as a StableHLO
-// module.
+// Export returns what is recorded of the storages outs, as a function of the storages args, as a StableHLO module.
+// Errors are those of Function.
 func (fs *functions) Export(args, outs []int64) (string, error) {
 	if err := fs.lock(); err != nil {
 		return "", err

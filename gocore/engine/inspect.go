@@ -49,7 +49,8 @@ func ConfigTable() [][4]string {
 	return rows
 }
 
-// Configure sets a variable of the config table.
+// Configure sets a variable of the config table. The error is errs.Value for an unknown variable, or a value that it
+// does not take.
 func (ins *inspector) Configure(name, value string) error {
 	if name == "XLA_SAVE_TENSORS_FMT" && savedForms[value] == "" {
 		return errs.New(errs.Value, "%s=%q: want text, dot or hlo", name, value)

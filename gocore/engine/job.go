@@ -121,7 +121,7 @@ type exchange struct {
 
 // Exchange gives a value of this process to the members, of which this is one, and returns what all have given, by
 // member. All of them do so with the same tag and members, one exchange after the other. It waits for the timeout at
-// most: then it returns nil and is to be called again.
+// most: then it returns nil and is to be called again. The error is errs.Value if this process is not a member.
 func (j *jobs) Exchange(tag, value string, members []int, timeout time.Duration) ([]string, error) {
 	x, err := j.exchange(tag, value, members)
 	if err != nil {

@@ -86,7 +86,8 @@ func newCache(d *runtime.Device) *cache.Cache[programKey, *program] {
 }
 
 // Precision sets the operand precision of matrix products and convolutions, "default", "high" or "highest", for
-// programs that are lowered from now on. An empty name sets nothing. It returns the one that counts.
+// programs that are lowered from now on. An empty name sets nothing. It returns the one that counts. Another name is
+// an errs.Value.
 func (pl *planner) Precision(name string) (string, error) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
@@ -341,7 +342,8 @@ func (pl *planner) excludePlaceholders(t *alias.Trace, slots []uint32) []uint32 
 	return slots
 }
 
-// Dump is the pending graph of some storages as text; see bindings.DumpGraph.
+// Dump is the pending graph of some storages as text; see bindings.Dump. The error is errs.Value for another format,
+// and for storages of several devices.
 func (pl *planner) Dump(handles []int64, format string) (string, error) {
 	if err := pl.check(); err != nil {
 		return "", err

@@ -5,7 +5,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/profile"
 )
 
-// StartProfile starts the recording of a timeline.
+// StartProfile starts the recording of a timeline. The error is errs.Runtime if one runs.
 func (ins *inspector) StartProfile() error {
 	ins.mu.Lock()
 	defer ins.mu.Unlock()

@@ -71,7 +71,7 @@ func (gs *generators) DropGenerator(number int64) {
 	}
 }
 
-// Seed sets the state of a generator.
+// Seed sets the state of a generator. The error is errs.Runtime if there is no such generator.
 func (gs *generators) Seed(number, key, draws int64) error {
 	if err := gs.lock(); err != nil {
 		return err

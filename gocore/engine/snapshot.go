@@ -117,7 +117,8 @@ func (sn *snapshots) snapshotValue(id int64, i int) (*runtime.Buffer, error) {
 	return b, nil
 }
 
-// FetchSnapshot copies value i of a snapshot to host memory of exactly its size.
+// FetchSnapshot copies value i of a snapshot to host memory of exactly its size. The error is errs.Runtime if it has
+// ended, or has no such value.
 func (sn *snapshots) FetchSnapshot(id int64, i int, dst unsafe.Pointer, size int64) error {
 	b, err := sn.snapshotValue(id, i)
 	if err != nil {

@@ -19,7 +19,8 @@ type partitioner struct {
 	generators *generators
 }
 
-// UseSPMD starts SPMD, as torch_go_xla.runtime.use_spmd says. Calling it again does nothing.
+// UseSPMD starts SPMD, as torch_go_xla.runtime.use_spmd says. Calling it again does nothing. The error is errs.Runtime
+// if there are tensors on other devices than xla:0.
 func (pt *partitioner) UseSPMD() error {
 	if err := pt.lock(); err != nil {
 		return err
@@ -59,9 +60,10 @@ func (pt *partitioner) Partitions() int {
 	return pt.ctx.Partitions
 }
 
-// Annotate gives the value of a storage, a dense array of dims, a sharding, which later values of these
-// dimensions will have too. A value that is on the devices is laid out again at once. With "" the value is
-// on every device again, and later ones as the compiler likes.
+// Annotate gives the value of a storage, a dense array of dims, a sharding, which later values of these dimensions
+// will have too. A value that is on the devices is laid out again at once. With "" the value is on every device again,
+// and later ones as the compiler likes. The error is errs.Value for text that is not a sharding of such a value, and
+// errs.Runtime without SPMD.
 func (pt *partitioner) Annotate(h alias.Handle, d dtype.DType, dims []int64, text string) error {
 	sh, keep := sharding.Everywhere, (*sharding.Sharding)(nil)
 	if text != "" {
@@ -190,8 +192,8 @@ func (pt *partitioner) lies(h alias.Handle) (*shape.Shape, *sharding.Sharding, *
 	return b.Shape, b.Sharding(), b.Dev, nil
 }
 
-// Shards describes what each device of this process holds of a storage's value, after a sync if that is
-// open.
+// Shards describes what each device of this process holds of a storage's value, after a sync if that is open. The
+// error is errs.Runtime without SPMD, or if the storage was never written.
 func (pt *partitioner) Shards(h alias.Handle) ([]Shard, error) {
 	s, sh, d, err := pt.lies(h)
 	if err != nil {
@@ -206,7 +208,8 @@ func (pt *partitioner) Shards(h alias.Handle) ([]Shard, error) {
 	return shards, nil
 }
 
-// FetchShard copies what a device holds of a storage's value to host memory of its size, as Shards gives it.
+// FetchShard copies what a device holds of a storage's value to host memory of its size, as Shards gives it. The error
+// is errs.Index for a device of another process.
 func (pt *partitioner) FetchShard(h alias.Handle, device int, dst unsafe.Pointer) error {
 	b, err := pt.sharded(h)
 	if err != nil {
@@ -221,7 +224,7 @@ func (pt *partitioner) FetchShard(h alias.Handle, device int, dst unsafe.Pointer
 }
 
 // SetShards replaces what each device of this process holds of a storage's value. sources are the addresses of dense
-// arrays, one a device, of the sizes that Shards gives.
+// arrays, one a device, of the sizes that Shards gives. The error is errs.Value for another number of arrays.
 func (pt *partitioner) SetShards(h alias.Handle, sources []unsafe.Pointer) error {
 	s, sh, d, err := pt.lies(h)
 	if err != nil {

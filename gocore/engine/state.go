@@ -113,7 +113,7 @@ func (st *state) device(dev int) (*runtime.Device, error) {
 // at is the device of a cell.
 func (st *state) at(dev int32) *runtime.Device { return (*st.devices.Load())[dev] }
 
-// SetDefaultFloat follows torch.set_default_dtype.
+// SetDefaultFloat follows torch.set_default_dtype. The error is errs.Type for any but a floating type.
 func (st *state) SetDefaultFloat(torchCode int) error {
 	d := dtype.FromTorch(torchCode)
 	if !d.IsFloat() {
@@ -125,7 +125,7 @@ func (st *state) SetDefaultFloat(torchCode int) error {
 	return nil
 }
 
-// Alloc makes a storage of a number of bytes, not yet written.
+// Alloc makes a storage of a number of bytes, not yet written. The error is errs.Memory if there are too many.
 func (st *state) Alloc(bytes int64, dev int32) (alias.Handle, error) {
 	if err := st.lock(); err != nil {
 		return 0, err

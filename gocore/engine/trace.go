@@ -52,8 +52,9 @@ var (
 	opZeros, _ = ops.Lookup("zeros")
 )
 
-// Trace records one op, given its record; what it makes is written to out. See package wire for both. In steady
-// state it allocates nothing.
+// Trace records one op, given its record; what it makes is written to out. See package wire for both. In steady state
+// it allocates nothing. Errors are torch's for the op; errs.NotLower says that the core has no lowering for this use
+// of it.
 func (rec *recorder) Trace(w, out []int64) (wire.Status, error) {
 	if rec.Closed() || !rec.mu.TryLock() {
 		return wire.Busy, nil

@@ -82,8 +82,8 @@ func (tr *transfers) PlaceBytes(src unsafe.Pointer, size int64, torchType int, d
 	return tr.Place(src, torchType, dims, dev)
 }
 
-// Place makes a storage with the data of a dense array in host memory; torchType is the number of its
-// c10::ScalarType. The memory is free for other use when it returns.
+// Place makes a storage with the data of a dense array in host memory; torchType is the number of its c10::ScalarType.
+// The memory is free for other use when it returns. The error is errs.Type for a type that devices do not have.
 func (tr *transfers) Place(src unsafe.Pointer, torchType int, dims []int64, dev int32) (alias.Handle, error) {
 	d := dtype.FromTorch(torchType)
 	if d == dtype.Invalid {

@@ -16,8 +16,9 @@ type Parameter struct {
 }
 
 // Function emits what a plan computes as a function of some leaves. Its parameters are all of params, in their order;
-// its results are the values outs; the numbers are part of it. It is an error if the plan reads other leaves, or draws
-// random numbers, which need a state that a function does not have.
+// its results are the values outs; the numbers are part of it. The error is errs.NotLower with SPMD, or if the plan
+// reads other leaves. It is errs.NotLower too if it draws random numbers, which need a state that a function does not
+// have.
 func Function(p *lazy.Plan, params []Parameter, outs []ir.ID, o Options) (*stablehlo.Builder, error) {
 	if p.Trace.Partitions > 0 {
 		return nil, errs.New(errs.NotLower, "a function cannot be traced with SPMD")

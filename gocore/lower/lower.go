@@ -4,6 +4,9 @@
 // vectors f32[n], f64[n], i64[n] that hold all n numbers of the plan in that type. One transfer a pack carries every
 // learning rate, step count and literal of a step, and a new value never needs a new compile.
 //
+// Errors are errs.Compile where a row's lowering is wrong. What cannot be done with the local values of manual sharding
+// is errs.NotLower or errs.Runtime. A composite with attributes that are not JSON is errs.Value.
+//
 // The package imports lazy, ops, ir, sharding, shape, dtype, stablehlo and errs.
 package lower
 

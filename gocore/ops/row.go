@@ -4,9 +4,9 @@
 // In-place, out= and foreach forms have no rows: they are derived from torch's own schemas when the
 // kernels are registered. A row's schema is compared with torch's at that time.
 //
-// To add an op, add a row to its family's file: name, schema, Infer, Lower. Infer sees the arguments
-// and returns the shapes of the results, or the error that torch raises. Lower sees the same arguments
-// as StableHLO values and must produce exactly those shapes: the lowering checks it.
+// To add an op, add a row to its family's file: name, schema, Infer, Lower. Infer sees the arguments and returns the
+// shapes of the results, or the error that torch raises; errs.NotLower is a use that is not lowered. Lower sees the
+// same arguments as StableHLO values and must produce exactly those shapes: the lowering checks it.
 //
 // The package imports ir, shape, dtype, stablehlo and errs.
 package ops

@@ -4,7 +4,13 @@
 // A Buffer is a promise: it exists from the moment that the program which fills it is planned. Reading
 // it waits; if the program fails, reading gives the cause.
 //
-// The package imports pjrt, hlo, sharding, shape, dtype, metrics and errs.
+// # Errors
+//
+// Errors are those of package errs. A plugin's error is errs.Xla, errs.OOM or errs.LinAlg; see Translate. A call that waits
+// for a buffer gives the error of the program that fills it, or errs.Donated if another program has taken its memory.
+// What a job fails by is errs.Runtime. The comment of a function names others.
+//
+// The package imports pjrt, hlo, sharding, shape, dtype, metrics, profile and errs.
 package runtime
 
 import (
@@ -275,7 +281,8 @@ func (b *Buffer) finish() error {
 // Ready reports that the buffer is not pending.
 func (b *Buffer) Ready() bool { return b.state.Load() != bufPending }
 
-// Await waits until the program that fills the buffer was started: then it has its parts.
+// Await waits until the program that fills the buffer was started: then it has its parts. The error is that of the
+// program, or of the donation that ended the buffer.
 func (b *Buffer) Await() error {
 	if b.state.Load() == bufPending && b.wait != nil {
 		b.wait.Wait()

@@ -80,8 +80,9 @@ type Client struct {
 	Flags map[string]any
 }
 
-// Open creates a client of a plugin. opts are the plugin's create options; job is the processes that run
-// programs together, nil if this is the only one.
+// Open creates a client of a plugin. opts are the plugin's create options; job is the processes that run programs
+// together, nil if this is the only one. The error is the plugin's; errs.Runtime if it has no device here, or other
+// processes have another number of them.
 func Open(plugin *pjrt.Plugin, opts map[string]any, job *Job) (*Client, error) {
 	pc, err := plugin.NewClient(opts, job.keys())
 	if err != nil {

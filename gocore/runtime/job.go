@@ -68,7 +68,8 @@ func Reach(ctx context.Context, index, count int, address, secret string) (*Job,
 	return j, nil
 }
 
-// Meet waits for all processes of the job, and watches them from then on.
+// Meet waits for all processes of the job, and watches them from then on. The error is errs.Runtime if they do not
+// come in time.
 func (j *Job) Meet(timeout time.Duration) error {
 	if _, err := j.Store.Exchange("join", j.everybody(), nil, timeout); err != nil {
 		return errs.Wrap(errs.Runtime, err, "the processes of the job do not come together: %v", err)

@@ -46,7 +46,8 @@ type Division struct {
 	Replicas bool   // each process of the job runs a replica
 }
 
-// Compile compiles StableHLO text for a device. args is the number of its parameters. It may take long.
+// Compile compiles StableHLO text for a device. args is the number of its parameters. It may take long. The error is
+// errs.Compile if XLA refuses the program, and errs.OOM if it needs more memory than the device has.
 func (d *Device) Compile(module []byte, args int, by Division) (*Executable, error) {
 	opts := pjrt.CompileOptions{DeviceAssignment: d.ids, EnvOptionOverrides: d.home.Flags}
 	switch {

@@ -40,7 +40,8 @@ func (t *Topology) describe() (err error) {
 }
 
 // Compile compiles StableHLO text for the first devices of the topology, as many as partitions; 0 is one that no
-// partitioner has seen. flags are options of XLA.
+// partitioner has seen. flags are options of XLA. The error is errs.Value if there are fewer devices, and errs.Compile
+// if XLA refuses the program.
 func (t *Topology) Compile(module []byte, partitions int, by Division, flags map[string]any) (*pjrt.Compiled, error) {
 	n := max(partitions, 1)
 	if n > len(t.Devices) {

@@ -259,7 +259,8 @@ func (b *Buffer) CopyTo(dst *Device) (*Buffer, error) {
 	return c, nil
 }
 
-// Place makes a copy on an SPMD device with a sharding, by way of the host. s has the buffer's bytes.
+// Place makes a copy on an SPMD device with a sharding, by way of the host. s has the buffer's bytes. The error is
+// errs.Runtime if it does not have them.
 func (b *Buffer) Place(d *Device, s *shape.Shape, sh *sharding.Sharding) (*Buffer, error) {
 	if s.Bytes() != b.Shape.Bytes() {
 		return nil, errs.New(errs.Runtime, "%s cannot be read as %s", b.Shape, s)

@@ -12,6 +12,10 @@
 //
 // Only who knows the secret of the job is served; see handshake.go. The sizes of what is asked and kept are
 // bounded; see wire.go. The traffic is not encrypted: listen on an address of a network that you trust.
+//
+// Errors of a Store are *pjrt.Error. Their code is Unavailable when the connection or the job has ended, and
+// DeadlineExceeded when a wait has. It is InvalidArgument or ResourceExhausted for what is too large.
+//
 // The package imports pjrt and the standard library.
 package rendezvous
 
