@@ -177,25 +177,21 @@ func (w *writer) write() (reason string) {
 			return "of " + s.String()
 		}
 	}
-	rule, known := rules[row.Name]
-	if !known && !row.Random {
+	rule := rules[row.Name]
+	switch {
+	case row.Unsafe:
+		return "torch's kernel of it may not be called"
+	case rule == nil && !row.Random:
 		rule = direct
 	}
 	if rule == nil || !rule(w) {
-		return w.refused(row)
+		return "torch's kernel cannot be called with these arguments"
 	}
 	return ""
 }
 
 // views are the instructions that copy nothing: dst, src, …
 var views = []opcode{opTranspose, opSlice, opDynamicSlice, opBroadcast, opReshape, opStrided, opSame}
-
-func (w *writer) refused(row *ops.Row) string {
-	if _, known := rules[row.Name]; known {
-		return "it has no kernel that may be called, or not for these arguments"
-	}
-	return "torch's kernel cannot be called with these arguments"
-}
 
 // computed are the element types that torch's CPU kernels have.
 func computed(d dtype.DType) bool {

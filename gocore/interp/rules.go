@@ -13,7 +13,7 @@ import (
 // values on trust, or ends the process for some; or that the row is a step of a strided view.
 type rule func(w *writer) bool
 
-// rules are the rows that are not run by direct, by name; nil: the row is compiled.
+// rules are the rows that are not run by direct, by name.
 var rules = known()
 
 const binary = "(Tensor self, Tensor other) -> Tensor"
@@ -86,14 +86,11 @@ func known() map[string]rule {
 		if name == "floor_divide" {
 			op = name
 		}
-		r[name+".Tensor"], r[name+".Scalar"], r[op] = division(op+binary), division(op+binary), division(op+binary)
+		r[name+".Scalar"], r[op] = division(op+binary), division(op+binary)
 	}
 	r["div.Tensor_mode"] = division("div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor")
 	r["div.Scalar_mode"] = r["div.Tensor_mode"]
 	maps.Copy(r, randomRules)
 	maps.Copy(r, activationRules)
-	for _, name := range untrusted {
-		r[name] = nil
-	}
 	return r
 }

@@ -7,16 +7,6 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
 
-// untrusted are rows whose kernels take indices, lengths or pivots on trust, or write memory that they were not given.
-var untrusted = []string{"multi_margin_loss_backward",
-	"multilabel_margin_loss_backward",
-	"adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward", "max_unpool2d", "max_unpool3d", "_embedding_bag",
-	"_embedding_bag_forward_only", "_embedding_bag_backward", "_embedding_bag_dense_backward", "_embedding_bag_per_sample_weights_backward",
-	"embedding_renorm", "lu_unpack", "linalg_lu_solve", "ormqr", "linalg_householder_product", "masked_scatter_backward", "value_selecting_reduction_backward",
-	"convolution_overrideable", "convolution_backward_overrideable", "hash_tensor", "histogram.bin_ct", "histogram.bins_tensor",
-	"remainder.Scalar_Tensor", "gcd", "lcm", "put", "_grouped_mm", "_scaled_mm", "_int_mm", "linalg_polar", "linalg_matrix_sqrth",
-	"batch_norm_backward", "_batch_norm_with_update_functional", "_batch_norm_no_update"}
-
 // inRange fails when the program runs, unless the integers of an argument are below a limit, or the ignored one.
 func (w *writer) inRange(i int, limit, ignored int64) bool {
 	if w.isNumber(w.ID(i)) {

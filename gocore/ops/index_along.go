@@ -66,7 +66,7 @@ var alongRows = []Row{
 			n := l.Shape(0).Numel()
 			l.Return(takeFlat(l.B, l.In(0), fromEnd(l.B, l.In(1), n, placeType(n))))
 		}},
-	{Name: "put", Schema: "(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor", Strides: Preserved, Bounds: flatBounds, Overlap: ApartButSelf, Infer: inferPut, Lower: lowerPut},
+	{Name: "put", Unsafe: true, Schema: "(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor", Strides: Preserved, Bounds: flatBounds, Overlap: ApartButSelf, Infer: inferPut, Lower: lowerPut},
 }
 
 // vector is a Tensor argument with at least one dimension.

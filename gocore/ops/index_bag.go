@@ -11,9 +11,9 @@ import (
 // gradients use results 1 to 3: the bag of each index, how many indices each bag holds (the padding row left out); and
 // for mode max which row each element comes from.
 var bagRows = []Row{
-	{Name: "_embedding_bag", Schema: "(" + bagArgs, Bounds: bagBounds, Infer: inferBag, Lower: lowerBag},
-	{Name: "_embedding_bag_forward_only", Schema: "(" + bagArgs, Bounds: bagBounds, Infer: inferBag, Lower: lowerBag},
-	{Name: "_embedding_bag_backward", Schema: "(Tensor grad, Tensor indices, Tensor offsets, Tensor offset2bag, Tensor bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, int padding_idx=-1) -> Tensor",
+	{Name: "_embedding_bag", Unsafe: true, Schema: "(" + bagArgs, Bounds: bagBounds, Infer: inferBag, Lower: lowerBag},
+	{Name: "_embedding_bag_forward_only", Unsafe: true, Schema: "(" + bagArgs, Bounds: bagBounds, Infer: inferBag, Lower: lowerBag},
+	{Name: "_embedding_bag_backward", Unsafe: true, Schema: "(Tensor grad, Tensor indices, Tensor offsets, Tensor offset2bag, Tensor bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, int padding_idx=-1) -> Tensor",
 		Infer: func(c *Ctx) error {
 			if c.Bool(9) {
 				return errs.New(errs.NotLower, "aten::_embedding_bag_backward: a sparse gradient is not supported")
@@ -23,12 +23,12 @@ var bagRows = []Row{
 		Lower: func(l *Lowering) {
 			l.bagBackward(bagGrad{indices: 1, bags: 3, sizes: 4, winners: 5, byFrequency: 7, mode: 8, weights: 10, padding: 11})
 		}},
-	{Name: "_embedding_bag_dense_backward", Schema: "(Tensor grad, Tensor indices, Tensor offset2bag, Tensor bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, Tensor? per_sample_weights, int padding_idx=-1) -> Tensor",
+	{Name: "_embedding_bag_dense_backward", Unsafe: true, Schema: "(Tensor grad, Tensor indices, Tensor offset2bag, Tensor bag_size, Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, Tensor? per_sample_weights, int padding_idx=-1) -> Tensor",
 		Infer: func(c *Ctx) error { return c.Return(c.In(0).DType, c.Int(5), c.In(0).Dims[1]) },
 		Lower: func(l *Lowering) {
 			l.bagBackward(bagGrad{indices: 1, bags: 2, sizes: 3, winners: 4, byFrequency: 6, mode: 7, weights: 8, padding: 9})
 		}},
-	{Name: "_embedding_bag_per_sample_weights_backward", Schema: "(Tensor grad, Tensor weight, Tensor indices, Tensor offsets, Tensor offset2bag, int mode, int padding_idx=-1) -> Tensor",
+	{Name: "_embedding_bag_per_sample_weights_backward", Unsafe: true, Schema: "(Tensor grad, Tensor weight, Tensor indices, Tensor offsets, Tensor offset2bag, int mode, int padding_idx=-1) -> Tensor",
 		Infer: func(c *Ctx) error {
 			if c.Int(5) != bagSum {
 				return errs.New(errs.Runtime, "embedding_bag_backward: per_sample_weights only supported for mode='sum'")

@@ -26,7 +26,7 @@ var embeddingRows = []Row{
 			return c.Return(g.DType, c.Int(2), g.Dims[len(g.Dims)-1])
 		},
 		Lower: lowerEmbeddingBackward},
-	{Name: "embedding_renorm", Schema: "(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor", Bounds: func(c *Ctx) []Bounds {
+	{Name: "embedding_renorm", Unsafe: true, Schema: "(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor", Bounds: func(c *Ctx) []Bounds {
 		n := c.In(0).Dims[0]
 		return []Bounds{{Index: c.ID(1), Low: -n, High: n, kind: errs.Index,
 			text: fmt.Sprintf("select(): index %%[1]d out of range for tensor of size %s at dimension 0", dimsText(c.In(0).Dims))}}

@@ -15,7 +15,7 @@ var maskedRows = []Row{
 	{Name: "masked_fill.Scalar", Schema: "(Tensor self, Tensor mask, Scalar value) -> Tensor", Expanded: true, Infer: inferMaskedFill, Lower: lowerMaskedFill},
 	{Name: "masked_fill.Tensor", Schema: "(Tensor self, Tensor mask, Tensor value) -> Tensor", Expanded: true, Infer: inferMaskedFill, Lower: lowerMaskedFill},
 	{Name: "masked_scatter", Schema: "(Tensor self, Tensor mask, Tensor source) -> Tensor", Infer: inferMaskedScatter, Lower: lowerMaskedScatter},
-	{Name: "masked_scatter_backward", Schema: "(Tensor grad_output, Tensor mask, SymInt[] sizes) -> Tensor",
+	{Name: "masked_scatter_backward", Unsafe: true, Schema: "(Tensor grad_output, Tensor mask, SymInt[] sizes) -> Tensor",
 		Infer: func(c *Ctx) error {
 			if !equalDims(c.In(0).Dims, c.In(1).Dims) && !expandable(c.In(1).Dims, c.In(0).Dims) {
 				_, err := c.Broadcast(0, 1)

@@ -56,7 +56,7 @@ var luRows = []Row{
 			l.Return(l.finish(0, permutationMatrix(l.B, rowOrder(l.B, pivots, lu.Dim(1)), lu.DType())))
 			l.Return(l.finish(1, lower), l.finish(2, upper))
 		}},
-	{Name: "lu_unpack", Schema: "(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> (Tensor P, Tensor L, Tensor U)", ExactOut: true,
+	{Name: "lu_unpack", Unsafe: true, Schema: "(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> (Tensor P, Tensor L, Tensor U)", ExactOut: true,
 		Bounds: func(c *Ctx) []Bounds {
 			if !c.Bool(3) {
 				return nil

@@ -72,7 +72,7 @@ var qrRows = []Row{
 			r, _ := sides(l.Out(1))
 			l.Return(l.finish(0, q), l.finish(1, trianglePart(b, b.SliceDim(packed, 1, 0, r, 1), stablehlo.GE, 0)))
 		}},
-	{Name: "linalg_householder_product", Schema: "(Tensor input, Tensor tau) -> Tensor", Strides: ByColumns, Torch: &Kernel{Out: "out", When: ofOrder(0, 96)},
+	{Name: "linalg_householder_product", Unsafe: true, Schema: "(Tensor input, Tensor tau) -> Tensor", Strides: ByColumns, Torch: &Kernel{Out: "out", When: ofOrder(0, 96)},
 		Infer: func(c *Ctx) error {
 			s, err := c.matrices(0, "torch.linalg.householder_product")
 			if err != nil {
@@ -102,7 +102,7 @@ var qrRows = []Row{
 			packed := l.stack(0)
 			l.Return(l.finish(0, unitary(l.B, packed, l.taus(1, packed), packed.Dim(2))))
 		}},
-	{Name: "ormqr", Schema: "(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor", Strides: ByColumns, ExactOut: true, Torch: &Kernel{Out: "out", When: ofOrder(0, 96)},
+	{Name: "ormqr", Unsafe: true, Schema: "(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor", Strides: ByColumns, ExactOut: true, Torch: &Kernel{Out: "out", When: ofOrder(0, 96)},
 		Infer: inferOrmqr,
 		Lower: func(l *Lowering) {
 			if l.Out(0).Numel() == 0 || l.Shape(1).Numel() == 0 {

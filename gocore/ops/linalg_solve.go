@@ -8,7 +8,7 @@ import (
 
 // solveRows solve linear equations by factors P L U.
 var solveRows = []Row{
-	{Name: "linalg_lu_solve", Schema: "(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor", Strides: ByColumns, Bounds: pivotBounds("Pivots given to lu_solve must all be smaller or equal to LU.size(-2)"), ExactOut: true, Torch: &Kernel{Out: "out", When: ofOrder(0, 64)},
+	{Name: "linalg_lu_solve", Unsafe: true, Schema: "(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor", Strides: ByColumns, Bounds: pivotBounds("Pivots given to lu_solve must all be smaller or equal to LU.size(-2)"), ExactOut: true, Torch: &Kernel{Out: "out", When: ofOrder(0, 64)},
 		Infer: func(c *Ctx) error {
 			if p := c.In(1).DType; p != dtype.I32 {
 				return errs.New(errs.Runtime, "linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32. Got %s", torchScalarName(p))

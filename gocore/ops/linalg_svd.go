@@ -91,7 +91,7 @@ var svdRows = []Row{
 				l.Return(l.omitted(1))
 			}
 		}},
-	{Name: "linalg_polar", Since: "2.14", Schema: "(Tensor A) -> (Tensor U, Tensor H)", ExactOut: true,
+	{Name: "linalg_polar", Unsafe: true, Since: "2.14", Schema: "(Tensor A) -> (Tensor U, Tensor H)", ExactOut: true,
 		Infer: func(c *Ctx) error {
 			s, err := c.matrices(0, "linalg.polar")
 			if err != nil {
@@ -115,7 +115,7 @@ var svdRows = []Row{
 			u, s, vh := svd(b, l.stack(0), false)
 			l.Return(l.finish(0, matmul(b, u, vh)), l.finish(1, matmul(b, byColumn(b, adjoint(b, vh), s), vh)))
 		}},
-	{Name: "linalg_matrix_sqrth", Since: "2.14", Schema: "(Tensor self) -> Tensor",
+	{Name: "linalg_matrix_sqrth", Unsafe: true, Since: "2.14", Schema: "(Tensor self) -> Tensor",
 		Infer: likeSquares("linalg.matrix_sqrth"),
 		Lower: func(l *Lowering) {
 			if l.Out(0).Numel() == 0 {

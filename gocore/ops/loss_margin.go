@@ -23,7 +23,7 @@ var marginRows = []Row{
 			return c.lossResult(s.DType, c.In(1).Dims, 5)
 		},
 		Lower: lowerMultiMargin},
-	{Name: "multi_margin_loss_backward", Schema: "(Tensor grad_output, Tensor self, Tensor target, Scalar p, Scalar margin, Tensor? weight=None, int reduction=1) -> Tensor", Static: []int{3},
+	{Name: "multi_margin_loss_backward", Unsafe: true, Schema: "(Tensor grad_output, Tensor self, Tensor target, Scalar p, Scalar margin, Tensor? weight=None, int reduction=1) -> Tensor", Static: []int{3},
 		Infer: func(c *Ctx) error {
 			if err := checkMultiMargin(c.In(1), c.In(2), c.In(5)); err != nil {
 				return err
@@ -54,7 +54,7 @@ var marginRows = []Row{
 			return c.ReturnLike(t.With(s.DType))
 		},
 		Lower: lowerMultiLabel},
-	{Name: "multilabel_margin_loss_backward", Schema: "(Tensor grad_output, Tensor self, Tensor target, int reduction, Tensor is_target) -> Tensor",
+	{Name: "multilabel_margin_loss_backward", Unsafe: true, Schema: "(Tensor grad_output, Tensor self, Tensor target, int reduction, Tensor is_target) -> Tensor",
 		Infer: func(c *Ctx) error {
 			if err := checkMultiLabel(c.In(1), c.In(2)); err != nil {
 				return err

@@ -15,7 +15,7 @@ import (
 //	[m, s] × [s, n]    → [g, m, n] each group of the dimension that is summed over
 //	[g, m, k] × [g, k, n] → [g, m, n], without offs
 var groupedProductRows = []Row{
-	{Name: "_grouped_mm", Schema: "(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor",
+	{Name: "_grouped_mm", Unsafe: true, Schema: "(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor",
 		Infer: inferGrouped, Lower: lowerGrouped},
 }
 

@@ -8,7 +8,7 @@ import (
 
 // scaledProductRows are the products of quantized matrices and the product of three tensors.
 var scaledProductRows = []Row{
-	{Name: "_int_mm", Schema: "(Tensor self, Tensor mat2) -> Tensor",
+	{Name: "_int_mm", Unsafe: true, Schema: "(Tensor self, Tensor mat2) -> Tensor",
 		Infer: func(c *Ctx) error {
 			a, b := c.In(0), c.In(1)
 			if a.DType != dtype.I8 && a.DType != dtype.U8 {
@@ -29,7 +29,7 @@ var scaledProductRows = []Row{
 			}
 			l.Return(l.B.DotGeneral(x, y, stablehlo.DotDims{LhsContract: []int64{1}, RhsContract: []int64{0}, Result: dtype.I32}))
 		}},
-	{Name: "_scaled_mm", Schema: "(Tensor self, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor? bias=None, Tensor? scale_result=None, ScalarType? out_dtype=None, bool use_fast_accum=False) -> Tensor",
+	{Name: "_scaled_mm", Unsafe: true, Schema: "(Tensor self, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor? bias=None, Tensor? scale_result=None, ScalarType? out_dtype=None, bool use_fast_accum=False) -> Tensor",
 		Infer: inferScaledMM, Lower: lowerScaledMM},
 	{Name: "_trilinear", Schema: "(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, int unroll_dim=1) -> Tensor",
 		Infer: inferTrilinear, Lower: lowerTrilinear},

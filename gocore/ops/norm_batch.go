@@ -34,7 +34,7 @@ var batchNormRows = []Row{
 	{Name: "_native_batch_norm_legit_no_training", Schema: "(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)", Strides: Format,
 		Infer: func(c *Ctx) error { return inferBatchNorm(c, false, true) },
 		Lower: func(l *Lowering) { l.batchNorm(false, true, l.Float(6)) }},
-	{Name: "_batch_norm_with_update_functional", Schema: "(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)",
+	{Name: "_batch_norm_with_update_functional", Unsafe: true, Schema: "(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)",
 		Infer: func(c *Ctx) error {
 			if err := inferBatchNorm(c, true, true); err != nil {
 				return err
@@ -47,7 +47,7 @@ var batchNormRows = []Row{
 			l.Return(l.omitted(3))
 			l.runningStats(stats, 4, l.Float(5))
 		}},
-	{Name: "_batch_norm_no_update", Schema: "(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)",
+	{Name: "_batch_norm_no_update", Unsafe: true, Schema: "(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)",
 		Infer: func(c *Ctx) error {
 			if !c.Has(3) || !c.Has(4) {
 				return errs.New(errs.Value, "running_mean must be defined in evaluation mode")
@@ -63,7 +63,7 @@ var batchNormRows = []Row{
 		}},
 	{Name: "native_batch_norm_backward", Schema: "(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)", Strides: Format, StridesOf: 1,
 		Infer: inferBatchNormBackward, Lower: lowerBatchNormBackward},
-	{Name: "batch_norm_backward", Schema: "(Tensor grad_out, Tensor input, Tensor weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_var, bool update, float eps, bool[3] output_mask, Tensor reserve) -> (Tensor, Tensor, Tensor)",
+	{Name: "batch_norm_backward", Unsafe: true, Schema: "(Tensor grad_out, Tensor input, Tensor weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_var, bool update, float eps, bool[3] output_mask, Tensor reserve) -> (Tensor, Tensor, Tensor)",
 		Infer: inferBatchNormBackward, Lower: lowerBatchNormBackward},
 }
 

@@ -23,7 +23,7 @@ var arithmeticRows = join(
 		{Name: "div.Scalar_mode", Schema: "(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor", Infer: divMode, Lower: lowerDivMode},
 		binary("floor_divide", binarySchema, inferQuotient("div_floor_cpu"), floorDivide),
 		binary("floor_divide.Scalar", scalarSchema, inferQuotient("div_floor_cpu"), floorDivide),
-		binary("remainder.Scalar_Tensor", baseSchema, inferQuotient("remainder_cpu"), remainder),
+		binary("remainder.Scalar_Tensor", baseSchema, inferQuotient("remainder_cpu"), remainder).unsafe(),
 		addc("addcmul", implemented("addcmul_cpu_out", numbers, promoted(3)), mul),
 		addc("addcdiv", inferAddcdiv, (*stablehlo.Builder).Divide),
 		{Name: "lerp.Scalar", Schema: "(Tensor self, Tensor end, Scalar weight) -> Tensor",

@@ -21,9 +21,9 @@ var adaptiveRows = []Row{
 		Infer: func(c *Ctx) error { return inferAdaptiveMax(c, 2) }, Lower: func(l *Lowering) { lowerAdaptiveMax(l, 2) }},
 	{Name: "adaptive_max_pool3d", Schema: "(Tensor self, int[3] output_size) -> (Tensor, Tensor)", Strides: Format,
 		Infer: func(c *Ctx) error { return inferAdaptiveMax(c, 3) }, Lower: func(l *Lowering) { lowerAdaptiveMax(l, 3) }},
-	{Name: "adaptive_max_pool2d_backward", Schema: "(Tensor grad_output, Tensor self, Tensor indices) -> Tensor", Strides: Format, StridesOf: 1,
+	{Name: "adaptive_max_pool2d_backward", Unsafe: true, Schema: "(Tensor grad_output, Tensor self, Tensor indices) -> Tensor", Strides: Format, StridesOf: 1,
 		Infer: func(c *Ctx) error { return inferAdaptiveMaxBackward(c, 2) }, Lower: func(l *Lowering) { lowerAdaptiveMaxBackward(l, 2) }},
-	{Name: "adaptive_max_pool3d_backward", Schema: "(Tensor grad_output, Tensor self, Tensor indices) -> Tensor", Strides: Format, StridesOf: 1,
+	{Name: "adaptive_max_pool3d_backward", Unsafe: true, Schema: "(Tensor grad_output, Tensor self, Tensor indices) -> Tensor", Strides: Format, StridesOf: 1,
 		Infer: func(c *Ctx) error { return inferAdaptiveMaxBackward(c, 3) }, Lower: func(l *Lowering) { lowerAdaptiveMaxBackward(l, 3) }},
 }
 
@@ -254,9 +254,9 @@ func lowerAdaptiveMaxBackward(l *Lowering, n int) {
 
 // unpoolRows put values back to the places that a max pooling took them from.
 var unpoolRows = []Row{
-	{Name: "max_unpool2d", Schema: "(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor", Strides: Format, Bounds: unpoolBounds,
+	{Name: "max_unpool2d", Unsafe: true, Schema: "(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor", Strides: Format, Bounds: unpoolBounds,
 		Infer: func(c *Ctx) error { return inferUnpool(c, 2) }, Lower: func(l *Lowering) { lowerUnpool(l, 2) }},
-	{Name: "max_unpool3d", Schema: "(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor", Bounds: unpoolBounds,
+	{Name: "max_unpool3d", Unsafe: true, Schema: "(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor", Bounds: unpoolBounds,
 		Infer: func(c *Ctx) error {
 			if err := unpoolWindow(&c.Args); err != nil {
 				return err

@@ -320,7 +320,7 @@ func truth(name string, f reducer) []Row {
 
 // hashRows combine the bits of all elements, as 64-bit numbers, by exclusive or.
 var hashRows = []Row{
-	{Name: "hash_tensor", Schema: "(Tensor self, int[1] dim=[], *, bool keepdim=False, int mode=0) -> Tensor",
+	{Name: "hash_tensor", Unsafe: true, Schema: "(Tensor self, int[1] dim=[], *, bool keepdim=False, int mode=0) -> Tensor",
 		Infer: func(c *Ctx) error {
 			s := c.In(0)
 			switch {

@@ -70,6 +70,9 @@ type Row struct {
 	Random bool
 	// Torch says how torch's own CPU kernel computes the op, and where it is the faster; nil if programs never call it.
 	Torch *Kernel
+	// Unsafe marks an op whose kernel of torch's on the CPU may end the process, or reads or writes memory that it was not
+	// given. Such a kernel takes indices, lengths or pivots on trust. Package interp does not call it.
+	Unsafe bool
 	// Bounds are the values that the op accepts of its indices, which it does not look at by itself; nil: it has none.
 	Bounds func(c *Ctx) []Bounds
 	// Shortcut names the calls of Python that lead to the op and nothing else; nil for none.
@@ -167,6 +170,12 @@ func operands(schema string) (bits uint64) {
 
 // Iterates reports whether torch's iterator sees a number, given as an argument, as a tensor of no dimensions.
 func (r *Row) Iterates(arg int) bool { return r.operands>>arg&1 != 0 }
+
+// unsafe sets Unsafe of a row that a function makes.
+func (r Row) unsafe() Row {
+	r.Unsafe = true
+	return r
+}
 
 // overlapping states Overlap of a row that a function makes.
 func (r Row) overlapping(o Overlap) Row {

@@ -13,9 +13,9 @@ import (
 var histogramRows = []Row{
 	{Name: "histc", Schema: "(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor", ExactOut: true, Static: []int{2, 3},
 		Infer: inferHistc, Lower: lowerHistc},
-	{Name: "histogram.bin_ct", Schema: "(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)", ExactOut: true,
+	{Name: "histogram.bin_ct", Unsafe: true, Schema: "(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)", ExactOut: true,
 		Infer: inferHistogram, Lower: lowerHistogram},
-	{Name: "histogram.bins_tensor", Schema: "(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)", ExactOut: true,
+	{Name: "histogram.bins_tensor", Unsafe: true, Schema: "(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)", ExactOut: true,
 		Infer: func(c *Ctx) error {
 			s, edges := c.In(0), c.In(1)
 			switch {

@@ -68,7 +68,6 @@ ELSEWHERE = {
     "python/torch_go_xla/utils/utils.py": "test_step_closures",
     "python/torch_go_xla_runtime": "torch_go_xla_runtime/test_bundle",
     "gocore/errs": "integration/test_bad_input",
-    "gocore/interp": "test_tiers",
     "pjrt/nullplugin": "pjrt/test_pjrt_faults",
 }
 
