@@ -68,7 +68,7 @@ func inferAttention(c *Ctx, a attentionArgs) error {
 	d := q.DType
 	switch {
 	case !convolved(d):
-		return errs.New(errs.Runtime, "%s: Expected data type in FP32, FP64, BF16, FP16, but got %s instead.", attentionName, torchScalarName(d))
+		return errs.New(errs.Runtime, "%s: Expected data type in FP32, FP64, BF16, FP16, but got %s instead.", attentionName, d.C10())
 	case q.Rank() != 4 || k.Rank() != 4 || v.Rank() != 4:
 		return errs.New(errs.Runtime, "%s: Accept only 4 dims inputs shape of {B, H, T, K}", attentionName)
 	case c.Float(a.dropout) != 0:
@@ -78,7 +78,7 @@ func inferAttention(c *Ctx, a attentionArgs) error {
 	}
 	for _, s := range []*shape.Shape{k, v} {
 		if s.DType != d {
-			return errs.New(errs.Runtime, "expected scalar type %s but found %s", torchScalarName(d), torchScalarName(s.DType))
+			return errs.New(errs.Runtime, "expected scalar type %s but found %s", d.C10(), s.DType.C10())
 		}
 	}
 	if !slices.Equal(k.Dims, v.Dims) || k.Dims[0] != q.Dims[0] || k.Dims[1] == 0 || k.Dims[2] == 0 || q.Dims[1]%k.Dims[1] != 0 {

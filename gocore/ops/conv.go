@@ -143,10 +143,10 @@ func inferConvolution(c *Ctx) error {
 		return err
 	}
 	if x.DType != k.DType {
-		return errs.New(errs.Runtime, "Input type (torch.%sTensor) and weight type (torch.%sTensor) should be the same", torchScalarName(x.DType), torchScalarName(k.DType))
+		return errs.New(errs.Runtime, "Input type (torch.%sTensor) and weight type (torch.%sTensor) should be the same", x.DType.C10(), k.DType.C10())
 	}
 	if bias != nil && bias.DType != x.DType {
-		return errs.New(errs.Runtime, "Input type (torch.%sTensor) and bias type (torch.%sTensor) should be the same", torchScalarName(x.DType), torchScalarName(bias.DType))
+		return errs.New(errs.Runtime, "Input type (torch.%sTensor) and bias type (torch.%sTensor) should be the same", x.DType.C10(), bias.DType.C10())
 	}
 	if x.DType == dtype.Bool {
 		return notFor("slow_conv2d_cpu", x.DType)

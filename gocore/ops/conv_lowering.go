@@ -1,10 +1,6 @@
 package ops
 
-import (
-	"strconv"
-
-	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
-)
+import "github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 
 // A convolution of x [N,C,…] with a kernel [O,C/groups,…] gives [N,O,…]. Its gradients are convolutions
 // too: that by x slides the turned kernel over the gradient, whose elements stand stride apart; that by
@@ -89,6 +85,3 @@ func (l *Lowering) convKernel(x, grad value, w *window, out []int64) value {
 	}
 	return l.B.Convolution(x, grad, d)
 }
-
-// itoa is the decimal form.
-func itoa(n int64) string { return strconv.FormatInt(n, 10) }

@@ -183,3 +183,12 @@ func WrapDims(dims []int64, rank int) (mask []bool, err error) {
 	}
 	return mask, nil
 }
+
+// acceptedDim is WrapDim for a dimension that the shape rule has accepted.
+func acceptedDim(d int64, rank int) int {
+	i, err := WrapDim(d, rank)
+	if err != nil {
+		return 0
+	}
+	return i
+}

@@ -1,8 +1,11 @@
 package ops
 
 import (
+	"strconv"
 	"strings"
 
+	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
+	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 )
@@ -55,4 +58,11 @@ func expandable(dims, want []int64) bool {
 		}
 	}
 	return true
+}
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+// notFor is torch's error of a kernel that does not exist for a type.
+func notFor(kernel string, d dtype.DType) error {
+	return errs.New(errs.NotImpl, "\"%s\" not implemented for '%s'", kernel, d.C10())
 }

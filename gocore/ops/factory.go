@@ -178,7 +178,7 @@ func inferArange(c *Ctx, start, end, step, typ int) error {
 		return err
 	}
 	if d == dtype.Bool || d.IsComplex() {
-		return unimplemented("arange_cpu", d)
+		return notFor("arange_cpu", d)
 	}
 	n := int64(math.Ceil((to.Float() - from.Float()) / by.Float()))
 	if whole {
@@ -202,7 +202,7 @@ func inferRange(c *Ctx, step, typ int) error {
 		return err
 	}
 	if d == dtype.Bool || d.IsComplex() {
-		return unimplemented("range_cpu", d)
+		return notFor("range_cpu", d)
 	}
 	if d == dtype.I64 {
 		return c.Return(d, (to.Int()-from.Int())/by.Int()+1)

@@ -50,7 +50,7 @@ func inferSpace(c *Ctx, name string, typ int) error {
 	case c.Int(2) < 0:
 		return errs.New(errs.Runtime, "number of steps must be non-negative")
 	case d == dtype.Bool:
-		return unimplemented(name+"_cpu", d)
+		return notFor(name+"_cpu", d)
 	}
 	return c.Return(d, c.Int(2))
 }
@@ -117,7 +117,7 @@ func triangleIndices(name string, lower bool) Row {
 			}
 			d := c.typeOr(3, dtype.I64)
 			if !d.IsInt() {
-				return unimplemented(name, d)
+				return notFor(name, d)
 			}
 			n := trilSize(rows, cols, c.Int(2))
 			if !lower {

@@ -3,6 +3,7 @@ package ops
 import (
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
@@ -17,7 +18,7 @@ var maskedRows = []Row{
 	{Name: "masked_scatter", Schema: "(Tensor self, Tensor mask, Tensor source) -> Tensor", Infer: inferMaskedScatter, Lower: lowerMaskedScatter},
 	{Name: "masked_scatter_backward", Unsafe: true, Schema: "(Tensor grad_output, Tensor mask, SymInt[] sizes) -> Tensor",
 		Infer: func(c *Ctx) error {
-			if !equalDims(c.In(0).Dims, c.In(1).Dims) && !expandable(c.In(1).Dims, c.In(0).Dims) {
+			if !slices.Equal(c.In(0).Dims, c.In(1).Dims) && !expandable(c.In(1).Dims, c.In(0).Dims) {
 				_, err := c.Broadcast(0, 1)
 				return err
 			}

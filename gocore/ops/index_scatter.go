@@ -231,7 +231,7 @@ func inferScatterReduce(c *Ctx) error {
 		return errs.New(errs.Runtime, "reduce argument must be either sum, prod, mean, amax or amin, got %s", name)
 	}
 	if d := c.In(0).DType; r.mean && d == dtype.Bool || d.IsComplex() && (name == "amax" || name == "amin") {
-		return unimplemented("scatter_gather_tensor_cpu_reduce_"+name, d)
+		return notFor("scatter_gather_tensor_cpu_reduce_"+name, d)
 	}
 	return inferScatter(c, true)
 }

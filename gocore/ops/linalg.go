@@ -19,9 +19,9 @@ func (c *Ctx) matrices(i int, name string) (*shape.Shape, error) {
 	case len(s.Dims) < 2:
 		return nil, errs.New(errs.Runtime, "%s: The input tensor A must have at least 2 dimensions.", name)
 	case s.DType.IsIntegral():
-		return nil, errs.New(errs.NotImpl, "%s: Expected a floating point or complex tensor as input. Got %s", name, torchScalarName(s.DType))
+		return nil, errs.New(errs.NotImpl, "%s: Expected a floating point or complex tensor as input. Got %s", name, s.DType.C10())
 	case !(wide | complexes).has(s.DType):
-		return nil, errs.New(errs.NotImpl, "%s: Low precision dtypes not supported. Got %s", name, torchScalarName(s.DType))
+		return nil, errs.New(errs.NotImpl, "%s: Low precision dtypes not supported. Got %s", name, s.DType.C10())
 	}
 	return s, nil
 }

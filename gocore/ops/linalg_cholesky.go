@@ -35,7 +35,7 @@ var choleskyRows = []Row{
 	{Name: "_cholesky_solve_helper", Schema: "(Tensor self, Tensor A, bool upper) -> Tensor", Strides: ByColumns, Torch: &Kernel{Check: "cholesky_factor", When: ofOrder(1, 64)},
 		Infer: func(c *Ctx) error {
 			if c.In(0).DType != c.In(1).DType {
-				return errs.New(errs.Runtime, "cholesky_solve: expected tensors of one type, got %s and %s", torchScalarName(c.In(0).DType), torchScalarName(c.In(1).DType))
+				return errs.New(errs.Runtime, "cholesky_solve: expected tensors of one type, got %s and %s", c.In(0).DType.C10(), c.In(1).DType.C10())
 			}
 			return c.ReturnLike(c.In(0))
 		},

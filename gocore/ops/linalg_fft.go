@@ -21,7 +21,7 @@ var fftRows = []Row{
 				return err
 			}
 			if !x.DType.IsComplex() {
-				return errs.New(errs.Runtime, "_fft_c2c: expected a complex tensor, but got %s", torchScalarName(x.DType))
+				return errs.New(errs.Runtime, "_fft_c2c: expected a complex tensor, but got %s", x.DType.C10())
 			}
 			return c.ReturnLike(x)
 		}, Lower: lowerComplexFft},
@@ -45,9 +45,9 @@ func inferRealFft(c *Ctx) error {
 	}
 	switch d := x.DType; {
 	case !d.IsFloat():
-		return errs.New(errs.Type, "Only supports floating-point dtypes, but found: %s", torchScalarName(d))
+		return errs.New(errs.Type, "Only supports floating-point dtypes, but found: %s", d.C10())
 	case d != dtype.F32 && d != dtype.F64:
-		return errs.New(errs.NotImpl, "MKL FFT doesn't support tensors of type: %s", torchScalarName(d))
+		return errs.New(errs.NotImpl, "MKL FFT doesn't support tensors of type: %s", d.C10())
 	case len(list) == 0:
 		return c.ReturnLike(x.With(x.DType.ToComplex()))
 	}
@@ -67,7 +67,7 @@ func inferInverseRealFft(c *Ctx) error {
 	}
 	switch {
 	case !x.DType.IsComplex():
-		return errs.New(errs.Runtime, "_fft_c2r: expected a complex tensor, but got %s", torchScalarName(x.DType))
+		return errs.New(errs.Runtime, "_fft_c2r: expected a complex tensor, but got %s", x.DType.C10())
 	case len(list) == 0:
 		return errs.New(errs.Runtime, "_fft_c2r: no dimension is given")
 	case size < 1:

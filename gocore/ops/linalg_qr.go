@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"slices"
+
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
@@ -87,10 +89,10 @@ var qrRows = []Row{
 				return errs.New(errs.Runtime, "torch.linalg.householder_product: Expected tau to have one dimension less than input, but got tau.ndim equal to %d and input.ndim is equal to %d", len(tau.Dims), len(s.Dims))
 			case tau.Dims[len(tau.Dims)-1] > n:
 				return errs.New(errs.Runtime, "torch.linalg.householder_product: input.shape[-1] must be greater than or equal to tau.shape[-1]")
-			case !equalDims(tau.Dims[:len(tau.Dims)-1], s.Dims[:len(s.Dims)-2]):
+			case !slices.Equal(tau.Dims[:len(tau.Dims)-1], s.Dims[:len(s.Dims)-2]):
 				return errs.New(errs.Runtime, "torch.linalg.householder_product: Expected batch dimensions of tau to be equal to input.shape[:-2], but got %s", dimsText(tau.Dims[:len(tau.Dims)-1]))
 			case tau.DType != s.DType:
-				return errs.New(errs.Runtime, "torch.linalg.householder_product: tau dtype %s does not match input dtype %s", torchScalarName(tau.DType), torchScalarName(s.DType))
+				return errs.New(errs.Runtime, "torch.linalg.householder_product: tau dtype %s does not match input dtype %s", tau.DType.C10(), s.DType.C10())
 			}
 			return c.ReturnLike(s)
 		},
@@ -141,10 +143,10 @@ func inferOrmqr(c *Ctx) error {
 		return errs.New(errs.Runtime, "torch.ormqr: tau.shape[-1] must be less than or equal to min(input.shape[-2], input.shape[-1])")
 	case len(tau.Dims) != len(s.Dims)-1 || len(other.Dims) != len(s.Dims):
 		return errs.New(errs.Runtime, "torch.ormqr: Expected tau to have one dimension less than input, and other to have as many, but got tau.ndim equal to %d, input.ndim is equal to %d and other.ndim is equal to %d", len(tau.Dims), len(s.Dims), len(other.Dims))
-	case !equalDims(tau.Dims[:len(tau.Dims)-1], s.Dims[:len(s.Dims)-2]), !equalDims(other.Dims[:len(s.Dims)-2], s.Dims[:len(s.Dims)-2]):
+	case !slices.Equal(tau.Dims[:len(tau.Dims)-1], s.Dims[:len(s.Dims)-2]), !slices.Equal(other.Dims[:len(s.Dims)-2], s.Dims[:len(s.Dims)-2]):
 		return errs.New(errs.Runtime, "torch.ormqr: batch dimensions of tau and other must be equal to input.shape[:-2], but got %s and %s", dimsText(tau.Dims), dimsText(other.Dims))
 	case tau.DType != s.DType || other.DType != s.DType:
-		return errs.New(errs.Runtime, "torch.ormqr: Expected input, tau and other to have the same dtype, but got %s, %s and %s", torchScalarName(s.DType), torchScalarName(tau.DType), torchScalarName(other.DType))
+		return errs.New(errs.Runtime, "torch.ormqr: Expected input, tau and other to have the same dtype, but got %s, %s and %s", s.DType.C10(), tau.DType.C10(), other.DType.C10())
 	}
 	return c.ReturnLike(other)
 }

@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"slices"
+
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
@@ -11,7 +13,7 @@ var solveRows = []Row{
 	{Name: "linalg_lu_solve", Unsafe: true, Schema: "(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor", Strides: ByColumns, Bounds: pivotBounds("Pivots given to lu_solve must all be smaller or equal to LU.size(-2)"), ExactOut: true, Torch: &Kernel{Out: "out", When: ofOrder(0, 64)},
 		Infer: func(c *Ctx) error {
 			if p := c.In(1).DType; p != dtype.I32 {
-				return errs.New(errs.Runtime, "linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32. Got %s", torchScalarName(p))
+				return errs.New(errs.Runtime, "linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32. Got %s", p.C10())
 			}
 			dims, err := c.inferSolve("torch.linalg.lu_solve", 0, 2, c.Bool(3))
 			if err != nil {
@@ -66,14 +68,14 @@ var solveRows = []Row{
 
 // isVectorCase reports that b holds a vector for each matrix of a, as torch.linalg.solve decides it.
 func isVectorCase(a, b *shape.Shape) bool {
-	return len(b.Dims) == 1 || len(a.Dims)-1 == len(b.Dims) && equalDims(b.Dims, a.Dims[:len(a.Dims)-1])
+	return len(b.Dims) == 1 || len(a.Dims)-1 == len(b.Dims) && slices.Equal(b.Dims, a.Dims[:len(a.Dims)-1])
 }
 
 // solutionDims is the dimensions of the solution of s x = B, or x s = B, B being argument 1.
 func solutionDims(c *Ctx, s *shape.Shape) ([]int64, error) {
 	t := c.In(1)
 	if s.DType != t.DType {
-		return nil, errs.New(errs.Runtime, "linalg.solve: Expected A and B to have the same dtype, but found A of type %s and B of type %s instead", torchScalarName(s.DType), torchScalarName(t.DType))
+		return nil, errs.New(errs.Runtime, "linalg.solve: Expected A and B to have the same dtype, but found A of type %s and B of type %s instead", s.DType.C10(), t.DType.C10())
 	}
 	if !isVectorCase(s, t) {
 		return c.inferSolve("linalg.solve", 0, 1, c.Bool(2))

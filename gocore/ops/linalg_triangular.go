@@ -61,7 +61,7 @@ func (c *Ctx) inferSolve(name string, a, y int, left bool) ([]int64, error) {
 	}
 	t := c.In(y)
 	if s.DType != t.DType {
-		return nil, errs.New(errs.Runtime, "%s: Expected A and B to have the same dtype, but found A of type %s and B of type %s instead", name, torchScalarName(s.DType), torchScalarName(t.DType))
+		return nil, errs.New(errs.Runtime, "%s: Expected A and B to have the same dtype, but found A of type %s and B of type %s instead", name, s.DType.C10(), t.DType.C10())
 	}
 	if len(t.Dims) < 2 {
 		return nil, errs.New(errs.Runtime, "%s: The input tensor B must have at least 2 dimensions.", name)

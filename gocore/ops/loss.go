@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"slices"
+
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
@@ -211,13 +213,13 @@ var entropyRows = []Row{
 		Infer: func(c *Ctx) error {
 			s := c.In(0)
 			if !s.DType.IsFloat() {
-				return errs.New(errs.Runtime, "result type Float can't be cast to the desired output type %s", torchScalarName(s.DType))
+				return errs.New(errs.Runtime, "result type Float can't be cast to the desired output type %s", s.DType.C10())
 			}
 			dims, err := c.Broadcast(0, 1)
 			if err != nil {
 				return err
 			}
-			if !equalDims(dims, s.Dims) {
+			if !slices.Equal(dims, s.Dims) {
 				return errs.New(errs.Runtime, "output with shape %s doesn't match the broadcast shape %s", dimsText(s.Dims), dimsText(dims))
 			}
 			return c.lossResult(s.DType, dims, 2)
@@ -250,7 +252,7 @@ func inferEntropy(c *Ctx, self, target, weight int) ([]int64, error) {
 	case !x.DType.IsFloat():
 		return nil, notFor("binary_cross_entropy", x.DType)
 	case x.DType != y.DType:
-		return nil, errs.New(errs.Runtime, "Found dtype %s but expected %s", torchScalarName(y.DType), torchScalarName(x.DType))
+		return nil, errs.New(errs.Runtime, "Found dtype %s but expected %s", y.DType.C10(), x.DType.C10())
 	}
 	dims, err := c.Broadcast(self, target)
 	if err != nil {
@@ -277,7 +279,7 @@ func inferLogits(c *Ctx) error {
 	case !x.DType.IsFloat():
 		return notFor("log_sigmoid_cpu", x.DType)
 	case !y.DType.IsFloat():
-		return errs.New(errs.Runtime, "result type %s can't be cast to the desired output type %s", torchScalarName(x.DType), torchScalarName(y.DType))
+		return errs.New(errs.Runtime, "result type %s can't be cast to the desired output type %s", x.DType.C10(), y.DType.C10())
 	}
 	if _, err := c.Broadcast(0, 1); err != nil {
 		return err
@@ -286,13 +288,13 @@ func inferLogits(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	if !equalDims(dims, y.Dims) {
+	if !slices.Equal(dims, y.Dims) {
 		return errs.New(errs.Runtime, "output with shape %s doesn't match the broadcast shape %s", dimsText(y.Dims), dimsText(dims))
 	}
 	if dims, err = c.Broadcast(0, 1, 3); err != nil {
 		return err
 	}
-	if !equalDims(dims, y.Dims) {
+	if !slices.Equal(dims, y.Dims) {
 		return errs.New(errs.Runtime, "output with shape %s doesn't match the broadcast shape %s", dimsText(x.Dims), dimsText(dims))
 	}
 	return c.lossResult(y.DType, y.Dims, 4)

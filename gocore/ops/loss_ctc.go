@@ -2,6 +2,7 @@ package ops
 
 import (
 	"math"
+	"slices"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
@@ -16,7 +17,7 @@ var ctcRows = []Row{
 	{Name: "torch_go_xla::ctc_paths", Schema: "(Tensor log_probs, Tensor skips) -> Tensor", Internal: true,
 		Infer: func(c *Ctx) error {
 			x, skips := c.In(0), c.In(1)
-			if x.Rank() != 3 || !equalDims(skips.Dims, x.Dims[1:]) || skips.DType != dtype.Bool || !wide.has(x.DType) {
+			if x.Rank() != 3 || !slices.Equal(skips.Dims, x.Dims[1:]) || skips.DType != dtype.Bool || !wide.has(x.DType) {
 				return errs.New(errs.Runtime, "ctc_paths: expected [time, batch, state] of torch.float32 or torch.float64 and a mask [batch, state], got %s and %s", x, skips)
 			}
 			return c.ReturnLike(x)

@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"slices"
+
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
@@ -75,7 +77,7 @@ func checkMultiMargin(s, t, weight *shape.Shape) error {
 	case weight != nil && (len(weight.Dims) > 1 || weight.Numel() != classes):
 		return errs.New(errs.Runtime, "inconsistent weight size, expected %d but got %s", classes, dimsText(weight.Dims))
 	case t.DType != dtype.I64:
-		return errs.New(errs.Runtime, "expected scalar type Long but found %s", torchScalarName(t.DType))
+		return errs.New(errs.Runtime, "expected scalar type Long but found %s", t.DType.C10())
 	case !s.DType.IsFloat():
 		return notFor("multi_margin_loss_cpu_kernel", s.DType)
 	}
@@ -162,10 +164,10 @@ func checkMultiLabel(s, t *shape.Shape) error {
 	switch {
 	case len(s.Dims) > 2 || classes == 0:
 		return errs.New(errs.Runtime, "Expected non-empty vector or matrix with optional 0-dim batch size, but got: %s", dimsText(s.Dims))
-	case !equalDims(s.Dims, t.Dims):
+	case !slices.Equal(s.Dims, t.Dims):
 		return errs.New(errs.Runtime, "inconsistent target size: %s for input of size: %s", dimsText(t.Dims), dimsText(s.Dims))
 	case t.DType != dtype.I64:
-		return errs.New(errs.Runtime, "expected scalar type Long but found %s", torchScalarName(t.DType))
+		return errs.New(errs.Runtime, "expected scalar type Long but found %s", t.DType.C10())
 	case !s.DType.IsFloat():
 		return notFor("multilabel_margin_loss_forward_out_frame", s.DType)
 	}

@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"slices"
+
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
@@ -92,11 +94,11 @@ func checkClasses(s, t, weight *shape.Shape, classes int64) error {
 	case weight != nil && weight.Numel() != classes:
 		return errs.New(errs.Runtime, "weight tensor should be defined either for all %d classes or no classes but got weight tensor of shape: %s", classes, dimsText(weight.Dims))
 	case t.DType != dtype.I64 && t.DType != dtype.U8:
-		return errs.New(errs.Runtime, "expected target dtype to be Long or Byte, but got %s", torchScalarName(t.DType))
+		return errs.New(errs.Runtime, "expected target dtype to be Long or Byte, but got %s", t.DType.C10())
 	case !s.DType.IsFloat():
 		return notFor("nll_loss_out_frame", s.DType)
 	case weight != nil && weight.DType != s.DType:
-		return errs.New(errs.Runtime, "expected scalar type %s but found %s", torchScalarName(s.DType), torchScalarName(weight.DType))
+		return errs.New(errs.Runtime, "expected scalar type %s but found %s", s.DType.C10(), weight.DType.C10())
 	}
 	return nil
 }
@@ -170,7 +172,7 @@ func lowerNLL(l *Lowering) {
 func inferNLLBackward(c *Ctx) error {
 	g, s, t := c.In(0), c.In(1), c.In(2)
 	if c.Int(4) == reduceNone && len(s.Dims) > 1 {
-		if !equalDims(g.Dims, t.Dims) {
+		if !slices.Equal(g.Dims, t.Dims) {
 			return errs.New(errs.Runtime, "Expected a tensor of dimension %d and tensor.size %s but got: dimension %d and tensor.size %s",
 				len(t.Dims), dimsText(t.Dims), len(g.Dims), dimsText(g.Dims))
 		}

@@ -191,3 +191,19 @@ func Constant(b *stablehlo.Builder, n ir.Number, d dtype.DType) stablehlo.Value 
 	}
 	return b.Splat(s, stablehlo.Float(n.F))
 }
+
+// zero is the 0-dim zero of a type.
+func zero(b *stablehlo.Builder, d dtype.DType) value {
+	return Constant(b, ir.Number{Type: dtype.I64}, d)
+}
+
+// one is the 0-dim one of a type.
+func one(b *stablehlo.Builder, d dtype.DType) value {
+	return Constant(b, ir.Number{Type: dtype.I64, I: 1}, d)
+}
+
+// omitted is the value of a result that output_mask leaves out.
+func (l *Lowering) omitted(k int) value {
+	o := l.Out(k)
+	return l.B.Broadcast(zero(l.B, o.DType), o.Dims)
+}

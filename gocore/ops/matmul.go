@@ -254,7 +254,7 @@ func cppName(d dtype.DType) string {
 func checkExpand(self *shape.Shape, dims ...int64) error {
 	if len(self.Dims) > len(dims) {
 		return errs.New(errs.Runtime, "expand(torch.%sTensor{%s}, size=%s): the number of sizes provided (%d) must be greater or equal to the number of dimensions in the tensor (%d)",
-			torchScalarName(self.DType), dimsText(self.Dims), dimsText(dims), len(dims), len(self.Dims))
+			self.DType.C10(), dimsText(self.Dims), dimsText(dims), len(dims), len(self.Dims))
 	}
 	for i := len(self.Dims) - 1; i >= 0; i-- {
 		k := i + len(dims) - len(self.Dims)
@@ -282,7 +282,7 @@ func returnSum(c *Ctx, d dtype.DType, dims ...int64) error {
 	self, a, b := c.In(0).DType, c.In(1).DType, c.In(2).DType
 	switch {
 	case self != b && self != d:
-		return errs.New(errs.Runtime, "self and mat2 must have the same dtype, but got %s and %s", torchScalarName(self), torchScalarName(b))
+		return errs.New(errs.Runtime, "self and mat2 must have the same dtype, but got %s and %s", self.C10(), b.C10())
 	case a != b:
 		return errs.New(errs.Runtime, "expected m1 and m2 to have the same dtype, but got: %s != %s", cppName(a), cppName(b))
 	case a == dtype.Bool || a == dtype.F8E8M0FNU:
@@ -301,7 +301,7 @@ func checkBatches(a, b *shape.Shape) error {
 	case a.Dims[0] != b.Dims[0] || a.Dims[2] != b.Dims[1]:
 		return errs.New(errs.Runtime, "Expected size for first two dimensions of batch2 tensor to be: [%d, %d] but got: [%d, %d].", a.Dims[0], a.Dims[2], b.Dims[0], b.Dims[1])
 	case a.DType != b.DType:
-		return errs.New(errs.Runtime, "expected scalar type %s but found %s", torchScalarName(a.DType), torchScalarName(b.DType))
+		return errs.New(errs.Runtime, "expected scalar type %s but found %s", a.DType.C10(), b.DType.C10())
 	}
 	return nil
 }
@@ -373,7 +373,7 @@ func inferMV(c *Ctx, self, mat, vec *shape.Shape) error {
 			first = self
 		}
 		return errs.New(errs.Runtime, "addmv input tensors must have the same dtype, but got %s, %s, and %s",
-			torchScalarName(first.DType), torchScalarName(mat.DType), torchScalarName(vec.DType))
+			first.DType.C10(), mat.DType.C10(), vec.DType.C10())
 	case mat.DType == dtype.Bool:
 		return notFor("addmv_impl_cpu", mat.DType)
 	}
@@ -386,7 +386,7 @@ func inferDot(c *Ctx) error {
 	case a.Rank() != 1 || b.Rank() != 1:
 		return errs.New(errs.Runtime, "1D tensors expected, but got %dD and %dD tensors", a.Rank(), b.Rank())
 	case a.DType != b.DType:
-		return errs.New(errs.Runtime, "dot : expected both vectors to have same dtype, but found %s and %s", torchScalarName(a.DType), torchScalarName(b.DType))
+		return errs.New(errs.Runtime, "dot : expected both vectors to have same dtype, but found %s and %s", a.DType.C10(), b.DType.C10())
 	case a.Dims[0] != b.Dims[0]:
 		return errs.New(errs.Runtime, "inconsistent tensor size, expected tensor [%d] and src [%d] to have the same number of elements, but got %d and %d elements respectively",
 			a.Dims[0], b.Dims[0], a.Dims[0], b.Dims[0])

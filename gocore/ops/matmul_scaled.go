@@ -41,7 +41,7 @@ func inferScaledMM(c *Ctx) error {
 		return err
 	}
 	if !a.DType.IsF8() || !b.DType.IsF8() {
-		return errs.New(errs.Runtime, "Expected both operands to be of an fp8 type, but got %s and %s", torchScalarName(a.DType), torchScalarName(b.DType))
+		return errs.New(errs.Runtime, "Expected both operands to be of an fp8 type, but got %s and %s", a.DType.C10(), b.DType.C10())
 	}
 	sa, sb := c.In(2), c.In(3)
 	perTensor := sa.Numel() == 1 && sb.Numel() == 1

@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"slices"
+
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
@@ -161,7 +163,7 @@ func inferBatchNormBackward(c *Ctx) error {
 	if len(s.Dims) < 2 {
 		return errs.New(errs.Runtime, "native_batch_norm_backward: expected an input of two dimensions or more, got %s", dimsText(s.Dims))
 	}
-	if g := c.In(0); !equalDims(g.Dims, s.Dims) {
+	if g := c.In(0); !slices.Equal(g.Dims, s.Dims) {
 		return errs.New(errs.Runtime, "native_batch_norm_backward: grad_out has dimensions %s, input %s", dimsText(g.Dims), dimsText(s.Dims))
 	}
 	if c.Bool(7) && (!c.Has(5) || !c.Has(6)) || !c.Bool(7) && (!c.Has(3) || !c.Has(4)) {

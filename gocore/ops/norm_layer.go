@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"slices"
+
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
@@ -36,23 +38,11 @@ func trailing(s *shape.Shape, list []int64) (start int, err error) {
 		return 0, errs.New(errs.Runtime, "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []")
 	}
 	start = len(s.Dims) - len(list)
-	if start < 0 || !equalDims(s.Dims[start:], list) {
+	if start < 0 || !slices.Equal(s.Dims[start:], list) {
 		return 0, errs.New(errs.Runtime, "Given normalized_shape=%s, expected input with shape [*, %s, but got input of size%s",
 			dimsText(list), dimsText(list)[1:], dimsText(s.Dims))
 	}
 	return start, nil
-}
-
-func equalDims(a, b []int64) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 func inferLayerNorm(c *Ctx) error {
@@ -62,7 +52,7 @@ func inferLayerNorm(c *Ctx) error {
 		return err
 	}
 	for i, name := range [...]string{2: "weight", 3: "bias"} {
-		if p := c.In(i); i >= 2 && p != nil && !equalDims(p.Dims, list) {
+		if p := c.In(i); i >= 2 && p != nil && !slices.Equal(p.Dims, list) {
 			return errs.New(errs.Runtime, "Expected %s to be of same shape as normalized_shape, but got %s of shape %s and normalized_shape = %s",
 				name, name, dimsText(p.Dims), dimsText(list))
 		}
@@ -118,12 +108,6 @@ func lowerLayerNorm(l *Lowering) {
 	l.Return(l.finish(0, y), l.finish(1, mu), l.finish(2, rstd))
 }
 
-// omitted is the value of a result that output_mask leaves out.
-func (l *Lowering) omitted(k int) value {
-	o := l.Out(k)
-	return l.B.Broadcast(zero(l.B, o.DType), o.Dims)
-}
-
 // masked returns the shapes of three gradients, that of the input and those of the parameters, as
 // output_mask (argument mask) asks. A parameter that is absent has no gradient.
 func masked(c *Ctx, mask int, input, weight, bias *shape.Shape) error {
@@ -143,7 +127,7 @@ func inferLayerNormBackward(c *Ctx) error {
 	if _, err := trailing(s, c.Ints(2)); err != nil {
 		return err
 	}
-	if g := c.In(0); !equalDims(g.Dims, s.Dims) {
+	if g := c.In(0); !slices.Equal(g.Dims, s.Dims) {
 		return errs.New(errs.Runtime, "native_layer_norm_backward: grad_out has dimensions %s, input %s", dimsText(g.Dims), dimsText(s.Dims))
 	}
 	w, b := c.In(5), c.In(6)

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"math"
+	"slices"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
@@ -17,7 +18,7 @@ var rmsNormRows = []Row{
 			if err != nil {
 				return err
 			}
-			if w := c.In(2); w != nil && !equalDims(w.Dims, list) {
+			if w := c.In(2); w != nil && !slices.Equal(w.Dims, list) {
 				return errs.New(errs.Runtime, "Expected weight to be of same shape as normalized_shape, but got weight of shape %s and normalized_shape = %s",
 					dimsText(w.Dims), dimsText(list))
 			}

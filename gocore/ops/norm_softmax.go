@@ -108,7 +108,7 @@ func softmaxBackwardRow(name string, f func(b *stablehlo.Builder, grad, out valu
 				return err
 			}
 			if g.DType != y.DType {
-				return errs.New(errs.Runtime, "expected scalar type %s but found %s", torchScalarName(g.DType), torchScalarName(y.DType))
+				return errs.New(errs.Runtime, "expected scalar type %s but found %s", g.DType.C10(), y.DType.C10())
 			}
 			return c.ReturnLike(g.With(d))
 		},
@@ -122,15 +122,6 @@ func softmaxBackwardRow(name string, f func(b *stablehlo.Builder, grad, out valu
 func (l *Lowering) softmaxDims(i int) []int64 {
 	rank := len(l.Shape(0).Dims)
 	return axis(acceptedDim(l.Int(i), rank), rank)
-}
-
-// acceptedDim is WrapDim for a dimension that the shape rule has accepted.
-func acceptedDim(d int64, rank int) int {
-	i, err := WrapDim(d, rank)
-	if err != nil {
-		return 0
-	}
-	return i
 }
 
 // axis is the list of dimension i, none if the rank is 0.

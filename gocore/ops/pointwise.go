@@ -155,9 +155,6 @@ func operator(name, shortcut string, infer func(c *Ctx) error, f fun2) []Row {
 	return rows
 }
 
-// torchScalarName is the name that torch's "not implemented for" messages print.
-func torchScalarName(d dtype.DType) string { return d.C10() }
-
 // refuse makes the row raise an error of torch's own wording if one of its first two operands is of a
 // type in t.
 func (r Row) refuse(t types, kind errs.Kind, message string) Row {

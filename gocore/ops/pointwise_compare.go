@@ -54,7 +54,7 @@ var selectRows = []Row{
 	{Name: "where.self", Schema: "(Tensor condition, Tensor self, Tensor other) -> Tensor", ExactOut: true,
 		Infer: func(c *Ctx) error {
 			if d := c.In(0).DType; d != dtype.Bool && d != dtype.U8 {
-				return errs.New(errs.Runtime, "where expected condition to be a boolean tensor, but got a tensor with dtype %s", torchScalarName(d))
+				return errs.New(errs.Runtime, "where expected condition to be a boolean tensor, but got a tensor with dtype %s", d.C10())
 			}
 			d, err := c.Promote(1, 2)
 			if err != nil {

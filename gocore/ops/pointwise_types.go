@@ -19,9 +19,6 @@ const (
 
 func (t types) has(d dtype.DType) bool { return t>>d&1 != 0 }
 
-// unimplemented is notFor.
-func unimplemented(kernel string, d dtype.DType) error { return notFor(kernel, d) }
-
 // implemented refuses results of a type that torch's kernel of this name does not compute in.
 func implemented(kernel string, t types, infer func(c *Ctx) error) func(c *Ctx) error {
 	return func(c *Ctx) error {

@@ -282,7 +282,7 @@ func inferUnpool(c *Ctx, n int) error {
 	word := [4]string{2: "two elements (height, width)", 3: "three elements (depth, height, width)"}[n]
 	switch {
 	case index.DType != dtype.I64:
-		return errs.New(errs.Runtime, "elements in indices should be type int64 but got: %s", torchScalarName(index.DType))
+		return errs.New(errs.Runtime, "elements in indices should be type int64 but got: %s", index.DType.C10())
 	case len(size) != n:
 		return errs.New(errs.Runtime, "There should be exactly %s in output_size, but got %d elements.", word, len(size))
 	case x.Rank() != n+1 && x.Rank() != n+2:

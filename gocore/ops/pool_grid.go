@@ -36,7 +36,7 @@ func checkGrid(x, grid *shape.Shape, n int) error {
 	case grid.Dims[n+1] != int64(n):
 		return errs.New(errs.Runtime, "grid_sampler(): expected grid to have size %d in last dimension, but got grid with sizes %s", n, dimsText(grid.Dims))
 	case x.DType != grid.DType:
-		return errs.New(errs.Runtime, "expected scalar type %s but found %s", torchScalarName(x.DType), torchScalarName(grid.DType))
+		return errs.New(errs.Runtime, "expected scalar type %s but found %s", x.DType.C10(), grid.DType.C10())
 	}
 	for i := 2; i < x.Rank(); i++ {
 		if x.Dims[i] == 0 {

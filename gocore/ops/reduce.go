@@ -224,7 +224,7 @@ func mean(name, schema string, a axes) Row {
 				d, which = t, "Optional"
 			}
 			if d.IsIntegral() {
-				return errs.New(errs.NotImpl, "mean(): could not infer output dtype. %s dtype must be either a floating point or complex dtype. Got: %s", which, torchScalarName(d))
+				return errs.New(errs.NotImpl, "mean(): could not infer output dtype. %s dtype must be either a floating point or complex dtype. Got: %s", which, d.C10())
 			}
 			return a.infer(c, d)
 		},

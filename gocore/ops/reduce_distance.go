@@ -18,7 +18,7 @@ var distanceRows = []Row{
 				return err
 			}
 			if d.IsIntegral() {
-				return errs.New(errs.NotImpl, "linalg.vector_norm: Expected a floating point or complex tensor as input. Got %s", torchScalarName(d))
+				return errs.New(errs.NotImpl, "linalg.vector_norm: Expected a floating point or complex tensor as input. Got %s", d.C10())
 			}
 			if _, err := c.Broadcast(0, 1); err != nil {
 				return err
@@ -148,7 +148,7 @@ func inferRenorm(c *Ctx) error {
 	case len(s.Dims) < 2:
 		return errs.New(errs.Runtime, "renorm: input needs at least 2 dimensions, got %d dimensions", len(s.Dims))
 	case s.DType.IsIntegral():
-		return errs.New(errs.NotImpl, "linalg.vector_norm: Expected a floating point or complex tensor as input. Got %s", torchScalarName(s.DType))
+		return errs.New(errs.NotImpl, "linalg.vector_norm: Expected a floating point or complex tensor as input. Got %s", s.DType.C10())
 	}
 	if _, err := WrapDim(c.Int(2), len(s.Dims)); err != nil {
 		return err
@@ -168,9 +168,9 @@ func inferCdist(c *Ctx, i, j int) error {
 	case x.Dims[nx-1] != y.Dims[ny-1]:
 		return errs.New(errs.Runtime, "X1 and X2 must have the same number of columns. X1: %d X2: %d", x.Dims[nx-1], y.Dims[ny-1])
 	case !x.DType.IsFloat():
-		return errs.New(errs.Runtime, "cdist only supports floating-point dtypes, X1 got: %s", torchScalarName(x.DType))
+		return errs.New(errs.Runtime, "cdist only supports floating-point dtypes, X1 got: %s", x.DType.C10())
 	case !y.DType.IsFloat():
-		return errs.New(errs.Runtime, "cdist only supports floating-point dtypes, X2 got: %s", torchScalarName(y.DType))
+		return errs.New(errs.Runtime, "cdist only supports floating-point dtypes, X2 got: %s", y.DType.C10())
 	}
 	dims, bad, ok := shape.Broadcast(c.dims[:0], x.Dims[:nx-2], y.Dims[:ny-2])
 	if !ok {

@@ -90,11 +90,6 @@ func extremum(name, kernel, schema string, a axes, f reducer) Row {
 		Lower: func(l *Lowering) { l.Return(l.finish(0, f(l.B, l.In(0), a.list(l)))) }}
 }
 
-// notFor is torch's error of a kernel that does not exist for a type.
-func notFor(kernel string, d dtype.DType) error {
-	return errs.New(errs.NotImpl, "\"%s\" not implemented for '%s'", kernel, torchScalarName(d))
-}
-
 func extremumDim(name string, f reducer) Row {
 	return Row{Name: name + ".dim", Schema: "(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
 		Infer: func(c *Ctx) error {
@@ -185,7 +180,7 @@ func aminmax(name, schema string, a axes) Row {
 		Infer: func(c *Ctx) error {
 			s := c.In(0)
 			if s.DType.IsComplex() {
-				return errs.New(errs.Type, "aminmax not implemented for %s", torchScalarName(s.DType))
+				return errs.New(errs.Type, "aminmax not implemented for %s", s.DType.C10())
 			}
 			if s.Numel() == 0 && (a.dim == 0 || !c.Has(a.dim)) {
 				return errs.New(errs.Runtime, "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.")

@@ -117,7 +117,7 @@ func vectorNorm(name, schema string, a axes) Row {
 func normType(c *Ctx, a axes) (dtype.DType, error) {
 	d := c.In(0).DType
 	if d.IsIntegral() {
-		return d, errs.New(errs.NotImpl, "linalg.vector_norm: Expected a floating point or complex tensor as input. Got %s", torchScalarName(d))
+		return d, errs.New(errs.NotImpl, "linalg.vector_norm: Expected a floating point or complex tensor as input. Got %s", d.C10())
 	}
 	if a.dtype == 0 || !c.Has(a.dtype) {
 		return d, nil
@@ -125,13 +125,13 @@ func normType(c *Ctx, a axes) (dtype.DType, error) {
 	t := c.Type(a.dtype)
 	switch {
 	case t.IsIntegral():
-		return t, errs.New(errs.Runtime, "linalg.vector_norm: dtype should be floating point or complex, but got %s", torchScalarName(t))
+		return t, errs.New(errs.Runtime, "linalg.vector_norm: dtype should be floating point or complex, but got %s", t.C10())
 	case d.IsComplex() && !t.IsComplex():
-		return t, errs.New(errs.Runtime, "linalg.vector_norm: dtype should be complex for complex inputs, but got %s", torchScalarName(t))
+		return t, errs.New(errs.Runtime, "linalg.vector_norm: dtype should be complex for complex inputs, but got %s", t.C10())
 	case !d.IsComplex() && t.IsComplex():
-		return t, errs.New(errs.Runtime, "linalg.vector_norm: dtype should be real for real inputs, but got %s", torchScalarName(t))
+		return t, errs.New(errs.Runtime, "linalg.vector_norm: dtype should be real for real inputs, but got %s", t.C10())
 	case dtype.Promote(d, t) != t:
-		return t, errs.New(errs.Runtime, "linalg.vector_norm: the dtype of the input (%s) should be convertible without narrowing to the specified dtype (%s)", torchScalarName(d), torchScalarName(t))
+		return t, errs.New(errs.Runtime, "linalg.vector_norm: the dtype of the input (%s) should be convertible without narrowing to the specified dtype (%s)", d.C10(), t.C10())
 	}
 	return t, nil
 }

@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"slices"
+
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
@@ -111,7 +113,7 @@ func inferStack(c *Ctx) error {
 		return err
 	}
 	for i, id := range ids[1:] {
-		if s := c.Graph.Shape(id); !equalDims(s.Dims, first.Dims) {
+		if s := c.Graph.Shape(id); !slices.Equal(s.Dims, first.Dims) {
 			return errs.New(errs.Runtime, "stack expects each tensor to be equal size, but got %s at entry 0 and %s at entry %d",
 				dimsText(first.Dims), dimsText(s.Dims), i+1)
 		}

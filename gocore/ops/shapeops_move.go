@@ -173,7 +173,7 @@ func inferRepeatInterleave(c *Ctx) error {
 	case len(s.Dims) != 1:
 		return errs.New(errs.Runtime, "repeat_interleave only accept 1D vector as repeat")
 	case s.DType != dtype.I64 && s.DType != dtype.I32:
-		return unimplemented("repeat_interleave_cpu", s.DType)
+		return notFor("repeat_interleave_cpu", s.DType)
 	case s.Numel() == 0:
 		return c.Return(s.DType, 0)
 	case !c.Has(1):

@@ -139,7 +139,7 @@ var partRows = []Row{
 
 // fill returns self (argument 0) if src (argument 1) has the dimensions of the part that it fills.
 func (c *Ctx) fill(dims []int64) error {
-	if src := c.In(1); !equalDims(src.Dims, dims) {
+	if src := c.In(1); !slices.Equal(src.Dims, dims) {
 		return errs.New(errs.Runtime, "expected src to have a size equal to the slice of self. src size = %s, slice size = %s", dimsText(src.Dims), dimsText(dims))
 	}
 	return c.ReturnLike(c.In(0))

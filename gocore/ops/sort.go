@@ -3,6 +3,7 @@ package ops
 import (
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
@@ -173,7 +174,7 @@ func bucketize(name, schema string) Row {
 				return errs.New(errs.Runtime, "boundaries tensor must be 1 dimension, but got dim(%d)", len(s.Dims))
 			}
 			if d := c.In(1).DType; d.IsComplex() || c.In(0).DType.IsComplex() {
-				return unimplemented("searchsorted_out_cpu", d)
+				return notFor("searchsorted_out_cpu", d)
 			}
 			if _, err := c.Promote(0, 1); err != nil {
 				return err
@@ -210,16 +211,16 @@ func inferSearchsorted(c *Ctx) error {
 		return errs.New(errs.Runtime, "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got boundaries tensor dim(%d) and input value's dim(0) numel(1)", rank)
 	case rank == 0:
 		return errs.New(errs.Runtime, "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension")
-	case rank != 1 && (len(v.Dims) != rank || !equalDims(v.Dims[:rank-1], seq.Dims[:rank-1])):
+	case rank != 1 && (len(v.Dims) != rank || !slices.Equal(v.Dims[:rank-1], seq.Dims[:rank-1])):
 		return errs.New(errs.Runtime, "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value tensor must match, but we got boundaries tensor %s and input value tensor %s",
 			dimsText(seq.Dims), dimsText(v.Dims))
-	case sorter != nil && !equalDims(sorter.Dims, seq.Dims):
+	case sorter != nil && !slices.Equal(sorter.Dims, seq.Dims):
 		return errs.New(errs.Runtime, "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor %sand got sorter tensor %s",
 			dimsText(seq.Dims), dimsText(sorter.Dims))
 	case sorter != nil && sorter.DType != dtype.I64:
 		return errs.New(errs.Runtime, "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype %s", sorter.DType.C10())
 	case seq.DType.IsComplex() || v.DType.IsComplex():
-		return unimplemented("searchsorted_out_cpu", seq.DType)
+		return notFor("searchsorted_out_cpu", seq.DType)
 	}
 	if _, err := c.Promote(0, 1); err != nil {
 		return err

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"math"
+	"slices"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
@@ -54,10 +55,10 @@ func returnHistogram(c *Ctx, n int64, weight int) error {
 		return errs.New(errs.Runtime, "torch.histogram(): bins must be > 0, but got %d for dimension 0", n)
 	case w != nil && w.DType != s.DType:
 		return errs.New(errs.Runtime, "torch.histogramdd: if weight tensor is provided, input tensor and weight tensor should have the same dtype, but got input(%s), and weight(%s)", cppName(s.DType), cppName(w.DType))
-	case w != nil && !equalDims(w.Dims, s.Dims):
+	case w != nil && !slices.Equal(w.Dims, s.Dims):
 		return errs.New(errs.Runtime, "torch.histogramdd: if weight tensor is provided it should have the same shape as the input tensor excluding its innermost dimension, but got input with shape %s and weight with shape %s", dimsText(s.Dims), dimsText(w.Dims))
 	case !wide.has(s.DType):
-		return unimplemented("histogramdd", s.DType)
+		return notFor("histogramdd", s.DType)
 	}
 	if err := c.Return(s.DType, n); err != nil {
 		return err
@@ -123,7 +124,7 @@ func inferHistc(c *Ctx) error {
 	lo, hi := numberOr(&c.Args, 2, 0).Float(), numberOr(&c.Args, 3, 0).Float()
 	switch {
 	case !floats.has(s.DType) && !s.DType.IsInt(): // integers as on CUDA: mixtures of experts count with them
-		return unimplemented("histogram_cpu", s.DType)
+		return notFor("histogram_cpu", s.DType)
 	case bins <= 0:
 		return errs.New(errs.Runtime, "torch.histogram(): bins must be > 0, but got %d for dimension 0", bins)
 	case lo > hi:

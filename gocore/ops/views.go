@@ -3,7 +3,6 @@ package ops
 import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
-	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 )
@@ -118,16 +117,6 @@ func inferSlice(c *Ctx) error {
 		dims[i] = (limits[i] - starts[i] + strides[i] - 1) / strides[i]
 	}
 	return c.Return(s.DType, dims...)
-}
-
-// zero is the 0-dim zero of a type.
-func zero(b *stablehlo.Builder, d dtype.DType) value {
-	return Constant(b, ir.Number{Type: dtype.I64}, d)
-}
-
-// one is the 0-dim one of a type.
-func one(b *stablehlo.Builder, d dtype.DType) value {
-	return Constant(b, ir.Number{Type: dtype.I64, I: 1}, d)
 }
 
 // flatIndex is an i64 array of dimensions size whose element at i is offset + Σ i[d]·stride[d].

@@ -84,7 +84,7 @@ func joinWaits(events []event) []event {
 	return out
 }
 
-// rows names the rows.
+// rows are the events that name the rows.
 func (r *recording) rows() []traceEvent {
 	name := func(what string, process int, thread int32, text string) traceEvent {
 		return traceEvent{Name: what, Phase: "M", Process: process, Thread: thread, Args: map[string]any{"name": text}}
