@@ -29,8 +29,8 @@ func Lower(device, arguments, nArguments, results, nResults int64) (object strin
 	return encoded(engine.Default.Lower(int(device), words(arguments, nArguments), words(results, nResults)))
 }
 
-// CompileAhead starts to compile a program of Lower for a topology and returns its number. flags is an object of options
-// of XLA by name.
+// CompileAhead starts to compile a program of Lower for a topology and returns its number. flags is an object of
+// options of XLA by name.
 func CompileAhead(topology int64, lowered, flags string) (int64, error) {
 	in, err := readLowered(lowered)
 	if err != nil {

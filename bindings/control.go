@@ -55,8 +55,8 @@ func LargestArrays(device, count int64) (list string, err error) {
 	return encoded(engine.Default.LargestArrays(int(device), int(count)))
 }
 
-// OpTable returns an object for every op of the core, in the order of their numbers: name, schema, since, shortcut (names,
-// number, rank; see ops.Shortcut), also, torch (whether programs call torch's own kernel).
+// OpTable returns an object for every op of the core, in the order of their numbers: name, schema, since, shortcut
+// (names, number, rank; see ops.Shortcut), also, torch (whether programs call torch's own kernel).
 func OpTable() (list string) { return marshal(engine.OpTable()) }
 
 // ConfigTable returns [name, type, default, meaning] of the variables of the environment that the core honours.

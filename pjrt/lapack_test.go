@@ -200,8 +200,8 @@ func (f *fixture) zeros(a lapackArray) Buffer {
 	return b
 }
 
-// TestRealLapackCalls runs custom calls of LAPACK that fit, and each with one thing changed. A call that does not fit is
-// an error, whether or not there is a LAPACK: PJRT_XLA_CPU_LAPACK_LIBRARY names one.
+// TestRealLapackCalls runs custom calls of LAPACK that fit, and each with one thing changed. A call that does not fit
+// is an error, whether or not there is a LAPACK: PJRT_XLA_CPU_LAPACK_LIBRARY names one.
 func TestRealLapackCalls(t *testing.T) {
 	f := realFixture(t, 1)
 	run := func(c *lapackCall) error {

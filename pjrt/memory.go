@@ -31,14 +31,14 @@ func MemoryCounters() []MemoryCounter {
 	return out
 }
 
-// Stage is zeroed memory of the host for an array on its way, nil if the host has none; bytes is positive. It is not Go's
-// memory, since Go ends the process where it gets none. Unstage frees it.
+// Stage is zeroed memory of the host for an array on its way, nil if the host has none; bytes is positive. It is not
+// Go's memory, since Go ends the process where it gets none. Unstage frees it.
 func Stage(bytes int64) unsafe.Pointer {
 	return C.pjc_alloc(C.PJC_MEM_STAGE, C.size_t(bytes))
 }
 
-// NewOwned is memory of the host for an array, with its owner; it has no address if the host has none. Adopt takes it, or
-// FreeOwned frees it.
+// NewOwned is memory of the host for an array, with its owner; it has no address if the host has none. Adopt takes it,
+// or FreeOwned frees it.
 func NewOwned(bytes int64) Owned {
 	at := C.pjc_array(C.size_t(bytes))
 	return Owned{Address: at, Free: unsafe.Pointer(C.pjc_array_free), Owner: at}

@@ -78,8 +78,8 @@ func (s *Store) Trace(dev int32) *Trace { return &s.traces[dev] }
 // Live is the number of cells in use.
 func (s *Store) Live() int { return s.live }
 
-// New makes an Empty cell of a number of bytes. It is an errs.Runtime for a device that does not exist, and an errs.Memory
-// if there are too many cells.
+// New makes an Empty cell of a number of bytes. It is an errs.Runtime for a device that does not exist, and an
+// errs.Memory if there are too many cells.
 func (s *Store) New(bytes int64, dev int32) (Handle, error) {
 	if dev < 0 || int(dev) >= len(s.traces) {
 		return 0, errs.New(errs.Runtime, "xla:%d: there is no such device; this process has %d", dev, len(s.traces))

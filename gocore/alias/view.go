@@ -56,7 +56,8 @@ func (v *View) bytes() View {
 // Read records the value of a view as a dense array of its size. A view that is the storage's value as
 // it stands records nothing and allocates nothing.
 //
-// A stale handle, or a view that does not fit its storage, is an errs.Runtime. A cell without a value gives its own error.
+// A stale handle, or a view that does not fit its storage, is an errs.Runtime. A cell without a value gives its own
+// error.
 func (s *Store) Read(v *View) (ir.ID, error) {
 	c, err := s.Cell(v.Handle)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/sharding"
 )
 
-// lowerings turn what is recorded into programs for devices that need not be there; see ahead_compile.go. What runs such
-// a program where the devices are is a replay.
+// lowerings turn what is recorded into programs for devices that need not be there; see ahead_compile.go. What runs
+// such a program where the devices are is a replay.
 type lowerings struct {
 	*planner
 	generators *generators
@@ -37,7 +37,8 @@ type Lowered struct {
 	Layouts []string `json:"layouts"`
 	Donors  []int32  `json:"donors"`
 	Packs   []string `json:"packs"`
-	// Results are the shapes of the program's results, Shardings what they must have ("": the compiler chooses, or no SPMD).
+	// Results are the shapes of the program's results, Shardings what they must have ("": the compiler chooses, or no
+	// SPMD).
 	Results   []string `json:"results"`
 	Shardings []string `json:"shardings"`
 	Outs      []target `json:"outs"`

@@ -204,8 +204,8 @@ func (c *compilers) AheadText(id int64) (string, error) {
 	return hlo.Text(module), nil
 }
 
-// AheadExecutable is a compiled program as LoadLowered takes it, for a plugin of the same version. The error is what the
-// compiler or the plugin refuses.
+// AheadExecutable is a compiled program as LoadLowered takes it, for a plugin of the same version. The error is what
+// the compiler or the plugin refuses.
 func (c *compilers) AheadExecutable(id int64) ([]byte, error) {
 	x, err := c.executable(id)
 	if err != nil {

@@ -179,8 +179,8 @@ func (rp *replays) add(r *replay) int64 {
 	return rp.last
 }
 
-// captureChecks makes the pending checks of a device part of a captured computation and returns their storages. Those that
-// depend on arguments of functions being traced have no value.
+// captureChecks makes the pending checks of a device part of a captured computation and returns their storages. Those
+// that depend on arguments of functions being traced have no value.
 func (rp *replays) captureChecks(r *replay, t *alias.Trace) (made []alias.Handle) {
 	slots := rp.excludePlaceholders(t, rp.withChecks(r.dev.Index, nil))
 	for _, k := range rp.checks {

@@ -9,11 +9,11 @@ import (
 )
 
 // With SPMD a graph can be flushed only when its program is compiled. A compiler cannot be interrupted, but its caller
-// can. So it runs in a goroutine, which then flushes the graph as planned. Until then the graph must not change: lock is
-// an error after a while, and the caller looks for signals and repeats its call.
+// can. So it runs in a goroutine, which then flushes the graph as planned. Until then the graph must not change: lock
+// is an error after a while, and the caller looks for signals and repeats its call.
 
-// whenCompiled calls flush, which needs the program of the plan, when it is compiled as far as that is needed. The caller
-// holds mu, which is given up meanwhile; after errBusy it must leave the engine.
+// whenCompiled calls flush, which needs the program of the plan, when it is compiled as far as that is needed. The
+// caller holds mu, which is given up meanwhile; after errBusy it must leave the engine.
 func (pl *planner) whenCompiled(d *runtime.Device, p *program, flush func() error) error {
 	if p == nil || d.Partitions() == 0 || p.shardings != nil {
 		return flush()

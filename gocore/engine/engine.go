@@ -10,10 +10,11 @@
 //
 // # Errors
 //
-// Errors are those of package errs. Every call may give errs.Runtime: no device is open, or there is no device or storage of
-// a number. A call that takes the lock gives errs.Busy while a program is compiled that has to come first: the caller
-// repeats it. A call that reads a value, or waits, gives the error of the program that computes it. That is errs.NotLower
-// or errs.Compile before it runs, then errs.Xla, errs.OOM, errs.LinAlg or errs.Donated. The comment of a method names others.
+// Errors are those of package errs. Every call may give errs.Runtime: no device is open, or there is no device or
+// storage of a number. A call that takes the lock gives errs.Busy while a program is compiled that has to come first:
+// the caller repeats it. A call that reads a value, or waits, gives the error of the program that computes it. That is
+// errs.NotLower or errs.Compile before it runs, then errs.Xla, errs.OOM, errs.LinAlg or errs.Donated. The comment of a
+// method names others.
 //
 // The package may import every other core package; bindings import no other core package but this one.
 package engine
@@ -97,8 +98,9 @@ type Settings struct {
 	GradientKeys uint64
 }
 
-// Open loads the plugin and creates the client, in the job that ReachJob has joined. Opening again does nothing. A library
-// that cannot be loaded, a plugin that opens no device, and a job that does not come together are RuntimeErrors.
+// Open loads the plugin and creates the client, in the job that ReachJob has joined. Opening again does nothing. A
+// library that cannot be loaded, a plugin that opens no device, and a job that does not come together are
+// RuntimeErrors.
 func (e *Engine) Open(s Settings) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

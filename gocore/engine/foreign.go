@@ -65,7 +65,8 @@ func (rp *replays) LoadProgram(dev int, module, signature string) (int64, error)
 	return rp.add(r), nil
 }
 
-// compileForeign compiles the program and compares what it gives with its text. It takes over a reference to the program.
+// compileForeign compiles the program and compares what it gives with its text. It takes over a reference to the
+// program.
 func (l *loading) compileForeign(p *program, results []*shape.Shape) {
 	defer close(l.done)
 	defer p.release()

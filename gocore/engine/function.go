@@ -59,8 +59,8 @@ func (fs *functions) Placeholder(handle int64, torchType int, dims []int64) erro
 // Function keeps what is recorded of the storages outs, as a function of the storages args, for ops of
 // control flow to call. Equal ones are one. It is kept until DropFunction, and longer while recorded ops call it.
 //
-// A result that is not recorded, or an argument without a value, is an errs.Runtime; no results are an errs.Value; an op
-// without a lowering is an errs.NotLower, and what cannot be lowered otherwise an errs.Compile.
+// A result that is not recorded, or an argument without a value, is an errs.Runtime; no results are an errs.Value; an
+// op without a lowering is an errs.NotLower, and what cannot be lowered otherwise an errs.Compile.
 func (fs *functions) Function(args, outs []int64) (*Signature, error) {
 	if err := fs.lock(); err != nil {
 		return nil, err
@@ -131,7 +131,8 @@ func (fs *functions) RegisterTarget(target string, handler unsafe.Pointer) error
 	return nil
 }
 
-// idleFunctions is how many functions are kept at least: equal ones are often made again, such as a branch at each step.
+// idleFunctions is how many functions are kept at least: equal ones are often made again, such as a branch at each
+// step.
 const idleFunctions = 256
 
 // keep adds a function as the latest. It drops the older half of too many, without those that a caller holds or

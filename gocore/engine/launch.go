@@ -44,8 +44,8 @@ func origin(g *ir.Graph, id ir.ID) runtime.Origin {
 	return runtime.Origin{Op: uint16(n.Op), Loc: n.Loc}
 }
 
-// measured counts the launch of a program that is about to be made. What it returns is called when that is over: it notes
-// the time and gives up the launch's reference.
+// measured counts the launch of a program that is about to be made. What it returns is called when that is over: it
+// notes the time and gives up the launch's reference.
 func (pl *planner) measured(p *program) func(error) {
 	start, spmd := time.Now(), pl.countRun()
 	return func(error) {
@@ -187,8 +187,8 @@ func (i *interpretation) Places(result int) bool { return i.program.ops.steps.Pl
 // errFailedBefore is that of a graph which has failed to run op by op: its program is there.
 var errFailedBefore = errs.New(errs.Xla, "the graph failed to run op by op before")
 
-// Run implements runtime.Interpretation. Launches run in order, so that what is known of the ones before does not depend
-// on the time.
+// Run implements runtime.Interpretation. Launches run in order, so that what is known of the ones before does not
+// depend on the time.
 func (i *interpretation) Run(args, into []unsafe.Pointer, here bool) (runtime.Interpreted, error) {
 	ops := i.program.ops
 	if ops.failed.Load() {

@@ -4,8 +4,8 @@ import (
 	"sync"
 )
 
-// loans are the arrays in host memory that storages have for their values, by number. Its lock is held for moments only:
-// the plugin's threads take it.
+// loans are the arrays in host memory that storages have for their values, by number. Its lock is held for moments
+// only: the plugin's threads take it.
 type loans struct {
 	mu       sync.Mutex
 	last     int64   // guarded by mu; Borrow counts it up

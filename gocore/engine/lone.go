@@ -13,9 +13,9 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/torchcpu"
 )
 
-// A graph of one op, or of a few, has little to fuse. XLA's program of it then runs on one thread, or in threads that have
-// to be woken, where torch's kernel of the op takes less. Such a graph runs by torch's kernels in every mode. Which ops
-// and sizes those are was measured (benchmarks/op_speed.py); the choice is a function of the graph.
+// A graph of one op, or of a few, has little to fuse. XLA's program of it then runs on one thread, or in threads that
+// have to be woken, where torch's kernel of the op takes less. Such a graph runs by torch's kernels in every mode.
+// Which ops and sizes those are was measured (benchmarks/op_speed.py); the choice is a function of the graph.
 
 // kernel is what torch's kernel of a row is predicted to take.
 type kernel struct {
@@ -33,8 +33,8 @@ type kernel struct {
 }
 
 const (
-	// leastWork is what a graph computes at least. Below it a kernel of torch's takes half of what the plugin takes to start a
-	// program, too; but programs that people look at are of such sizes.
+	// leastWork is what a graph computes at least. Below it a kernel of torch's takes half of what the plugin takes to
+	// start a program, too; but programs that people look at are of such sizes.
 	leastWork = 1 << 8
 	// mostUnfused is the bytes beyond which a compiled program pays. They are of intermediate values, which it fuses,
 	// and of results that it writes into the memory of an argument. Torch's kernels make new ones, which pointwise ops

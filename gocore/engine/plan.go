@@ -331,8 +331,8 @@ func (pl *planner) poison(t *alias.Trace, slots []uint32, cause error) []uint32 
 	})
 }
 
-// excludePlaceholders gives the pending storages that depend on arguments of functions being traced an error, and returns
-// the others: a sync computes those.
+// excludePlaceholders gives the pending storages that depend on arguments of functions being traced an error, and
+// returns the others: a sync computes those.
 func (pl *planner) excludePlaceholders(t *alias.Trace, slots []uint32) []uint32 {
 	for i := range t.Leaves {
 		if leaf := t.Leaves[i]; leaf.Buf == (placeholder{}) {

@@ -90,8 +90,8 @@ func newProgram(key programKey, dev *runtime.Device, lp *lower.Program, in *cach
 	return p
 }
 
-// lowered is the program as it is compiled. That of a graph which runs op by op is made when it is needed first. With an
-// error it computes only the results that can be lowered.
+// lowered is the program as it is compiled. That of a graph which runs op by op is made when it is needed first. With
+// an error it computes only the results that can be lowered.
 func (p *program) lowered() (*lower.Program, error) {
 	p.lowering.Do(func() {
 		if p.lower == nil {

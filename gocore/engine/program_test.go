@@ -7,7 +7,8 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/cache"
 )
 
-// TestAProgramThatLeavesTheCache: what was found in the cache stays whole while it is used, and what has gone is not found.
+// TestAProgramThatLeavesTheCache: what was found in the cache stays whole while it is used, and what has gone is not
+// found.
 func TestAProgramThatLeavesTheCache(t *testing.T) {
 	for range 200 {
 		var released sync.WaitGroup

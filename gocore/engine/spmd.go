@@ -84,8 +84,8 @@ func (pt *partitioner) Annotate(h alias.Handle, d dtype.DType, dims []int64, tex
 		}
 		s := shape.Of(d, dims)
 		if c.State == alias.Empty {
-			// The first value will lie so. Zeros recorded for it would be part of the next program, whichever thread runs that, and
-			// only of this process's.
+			// The first value will lie so. Zeros recorded for it would be part of the next program, whichever thread
+			// runs that, and only of this process's.
 			c.Shape, c.Sharding = s, keep
 			return nil
 		}

@@ -26,13 +26,13 @@ type state struct {
 	client  *runtime.Client                   // set before open is
 	devices atomic.Pointer[[]*runtime.Device] // as torch sees them: set before open is, and replaced by one device by UseSPMD
 	store   *alias.Store                      // set before open is; what it holds is guarded by mu, and changes with every op
-	// ctx is what shape rules know; guarded by mu. Its node changes with every op, Partitions with UseSPMD, Functions when
-	// one is kept, DefaultFloat with SetDefaultFloat.
+	// ctx is what shape rules know; guarded by mu. Its node changes with every op, Partitions with UseSPMD, Functions
+	// when one is kept, DefaultFloat with SetDefaultFloat.
 	ctx ops.Ctx
 	// tracing is, by device, the span since its graph has nodes; guarded by mu. The first op begins it, a sync ends it.
 	tracing []profile.Span
-	// TakeDead fills dst with handles of storages that died and returns their number. The kernels' side sets it, before any
-	// other call.
+	// TakeDead fills dst with handles of storages that died and returns their number. The kernels' side sets it, before
+	// any other call.
 	TakeDead func(dst []uint64) int
 	dead     [256]uint64 // what TakeDead fills; guarded by mu
 
@@ -320,8 +320,8 @@ func (st *state) withChecks(dev int32, slots []uint32) []uint32 {
 	return slots
 }
 
-// launchedChecks takes the checks that have been launched from the list, with a reference to each result, and frees those
-// that could not be computed. The caller holds mu.
+// launchedChecks takes the checks that have been launched from the list, with a reference to each result, and frees
+// those that could not be computed. The caller holds mu.
 func (st *state) launchedChecks() (all []launched) {
 	st.checks = slices.DeleteFunc(st.checks, func(k valueCheck) bool {
 		c, err := st.store.Cell(k.storage)

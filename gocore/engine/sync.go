@@ -44,9 +44,9 @@ func (sp *steps) planned(d *runtime.Device) error {
 }
 
 // Step computes what is recorded for a device, or for all of them for -1, by one program for each. With mark it ends a
-// step, which the metrics count. It returns when the programs are on their way; with wait it also waits for the device, for
-// a while. It reports whether nothing is left to do; else the caller goes on by Throttle, or by Wait and Failure. This is
-// one crossing from Python in place of five, and most steps of few ops have nothing left.
+// step, which the metrics count. It returns when the programs are on their way; with wait it also waits for the device,
+// for a while. It reports whether nothing is left to do; else the caller goes on by Throttle, or by Wait and Failure.
+// This is one crossing from Python in place of five, and most steps of few ops have nothing left.
 //
 // errs.Busy asks for the same call again: a program is being compiled, or a check of indices runs. The other errors are
 // those of the program, which cannot be lowered, compiled or started, and that of an index out of range.
@@ -156,8 +156,8 @@ func (sp *steps) Wait(dev int, programs int64, timeout time.Duration) (done bool
 	return false, sp.client.Job.Stuck()
 }
 
-// Failure is the error of a program of a device that failed, which no reader of a result has been given; nil if there is
-// none, or a call has returned it.
+// Failure is the error of a program of a device that failed, which no reader of a result has been given; nil if there
+// is none, or a call has returned it.
 func (sp *steps) Failure(dev int) error {
 	d, err := sp.device(dev)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/interp"
 )
 
-// work is what a graph has to do in each tier. It is a function of the graph only, so that every run of a program decides
-// alike.
+// work is what a graph has to do in each tier. It is a function of the graph only, so that every run of a program
+// decides alike.
 type work struct {
 	Statements int64 `json:"statements"` // of the StableHLO module
 	Loops      int64 `json:"loops"`      // those of them that XLA makes loops of their own for
@@ -61,8 +61,8 @@ const (
 	perFunction  = 5.5
 )
 
-// timesCompile is how many times the cost of its compilation a graph may run op by op, whatever the gain. So a wrong gain costs
-// little: a steady loop is compiled in the end, which adds a quarter to what it took until then.
+// timesCompile is how many times the cost of its compilation a graph may run op by op, whatever the gain. So a wrong
+// gain costs little: a steady loop is compiled in the end, which adds a quarter to what it took until then.
 const timesCompile = 4
 
 // predict predicts the cost of a graph's work.

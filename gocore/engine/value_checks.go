@@ -9,9 +9,9 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
 )
 
-// With TORCH_GO_XLA_CHECK an op is followed by nodes that test its values. What they find goes to storages of the engine's
-// own, so that it is computed, captured and replayed with the values that callers see. A sync, a read or a wait looks at
-// those that have been launched.
+// With TORCH_GO_XLA_CHECK an op is followed by nodes that test its values. What they find goes to storages of the
+// engine's own, so that it is computed, captured and replayed with the values that callers see. A sync, a read or a
+// wait looks at those that have been launched.
 
 // valueCheck is a recorded test of an op's values.
 type valueCheck struct {

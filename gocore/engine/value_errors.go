@@ -14,8 +14,8 @@ type checker struct {
 	*layouter
 }
 
-// valueErrors waits for the checks that have been launched, and is the error of the first one that has found something. It
-// is errBusy after a while: the caller looks for signals and repeats its call.
+// valueErrors waits for the checks that have been launched, and is the error of the first one that has found something.
+// It is errBusy after a while: the caller looks for signals and repeats its call.
 func (ck *checker) valueErrors() (first error) {
 	if ck.checking.Load() == 0 {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 )
 
-// Fields of HloModuleProto, HloComputationProto, HloInstructionProto and ShapeProto, and of the messages in them, besides
-// those of collectives.go and shardings.go.
+// Fields of HloModuleProto, HloComputationProto, HloInstructionProto and ShapeProto, and of the messages in them,
+// besides those of collectives.go and shardings.go.
 const (
 	moduleName    = 1
 	moduleEntry   = 6

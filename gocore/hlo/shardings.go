@@ -33,7 +33,8 @@ const (
 	typeManual  = 4
 )
 
-// Results is the shardings of a partitioned module's results; an error of kind Compile if the module does not have them.
+// Results is the shardings of a partitioned module's results; an error of kind Compile if the module does not have
+// them.
 func Results(module []byte) ([]*sharding.Sharding, error) {
 	for f := range fields(module) {
 		if f.number != moduleSharding {

@@ -12,7 +12,8 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
 
-// What an argument of a call is besides an int64, float64, bool, []int64, []float64, string or dtype.DType, or nil for None.
+// What an argument of a call is besides an int64, float64, bool, []int64, []float64, string or dtype.DType, or nil for
+// None.
 type (
 	arg    int     // that of the node, by position
 	value  int64   // a value of the program

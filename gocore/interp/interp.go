@@ -6,8 +6,9 @@
 // of torch's op of its name and schema, where rules.go states nothing else. A plan with a node that cannot be run so
 // is refused as a whole: it has to be compiled.
 //
-// call.go writes a call of an op, memory.go follows where values lie, work.go counts what a program does. The rules are in files
-// by subject: views, fill, arithmetic, activation, reductions, random, and trust for kernels that take values on trust.
+// call.go writes a call of an op, memory.go follows where values lie, work.go counts what a program does. The rules are
+// in files by subject: views, fill, arithmetic, activation, reductions, random, and trust for kernels that take values
+// on trust.
 //
 // Text form, by Program.Text: an instruction a line, an opcode and its words.
 //
@@ -27,7 +28,8 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/wire"
 )
 
-// opcode is an instruction. torchcpu/interpret.c has them in the same order; the words of each stand before its function there.
+// opcode is an instruction. torchcpu/interpret.c has them in the same order; the words of each stand before its
+// function there.
 type opcode int64
 
 const (

@@ -6,8 +6,8 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 )
 
-// memory follows how many bytes the values of a program take while it runs. Views lie in the memory of others. The results
-// of kernels are taken to be dense.
+// memory follows how many bytes the values of a program take while it runs. Views lie in the memory of others. The
+// results of kernels are taken to be dense.
 type memory struct {
 	values []held
 	live   int64 // bytes now, but for placed
@@ -190,8 +190,8 @@ func (l layout) seenAs(dims []int64) []int64 {
 	return strides
 }
 
-// give ends the program: its roots stay, dense and in memory that is not a parameter's, nor much larger than they are. The
-// results are the most bytes that were there, and those that stay.
+// give ends the program: its roots stay, dense and in memory that is not a parameter's, nor much larger than they are.
+// The results are the most bytes that were there, and those that stay.
 func (m *memory) give(roots []int64, placed []bool) (peak, kept int64) {
 	shared := make(map[int64]bool)
 	for i, v := range roots {

@@ -24,7 +24,8 @@ const (
 	cauchy
 )
 
-// randomRules are the rows that draw random numbers: the same bits as the compiled program's. Rows that draw by rejection are compiled.
+// randomRules are the rows that draw random numbers: the same bits as the compiled program's. Rows that draw by
+// rejection are compiled.
 var randomRules = map[string]rule{
 	"random": randomIntegers, "random.to": randomIntegers, "random.from": randomIntegers,
 	"randperm": permutation, "randperm.generator": permutation,
@@ -59,8 +60,8 @@ func (w *writer) draw(what drawn, natural *shape.Shape, block, low, high int64) 
 	return v, block + (n+each-1)/each
 }
 
-// floats draws floats a + b · distribution. That of the normal numbers is √2 of them, which is one factor with b as the compiler
-// has it.
+// floats draws floats a + b · distribution. That of the normal numbers is √2 of them, which is one factor with b as the
+// compiler has it.
 func (w *writer) floats(what drawn, s *shape.Shape, block int64, a, b float64) (v value, next int64) {
 	switch {
 	case what == normal && s.DType == dtype.F32:

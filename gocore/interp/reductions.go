@@ -5,7 +5,8 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 )
 
-// overAll is a reduction to a number: torch's kernel of it is the one over dimensions, which can write into given memory.
+// overAll is a reduction to a number: torch's kernel of it is the one over dimensions, which can write into given
+// memory.
 func overAll(signature string) rule {
 	return func(w *writer) bool { return w.call(signature, arg(0), nil, false, arg(1)) }
 }

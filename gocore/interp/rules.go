@@ -8,9 +8,9 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/ir"
 )
 
-// rule writes the node that w is at; false if it cannot be run op by op with these arguments. The reasons for a rule are
-// that torch's stable interface passes no Scalar, so that another op takes the number as a tensor; that the kernel takes
-// values on trust, or ends the process for some; or that the row is a step of a strided view.
+// rule writes the node that w is at; false if it cannot be run op by op with these arguments. The reasons for a rule
+// are that torch's stable interface passes no Scalar, so that another op takes the number as a tensor; that the kernel
+// takes values on trust, or ends the process for some; or that the row is a step of a strided view.
 type rule func(w *writer) bool
 
 // rules are the rows that are not run by direct, by name.

@@ -16,7 +16,8 @@ func (w *writer) inRange(i int, limit, ignored int64) bool {
 	return true
 }
 
-// nllLossBackward looks at the targets first, which torch's kernel takes on trust. The classes are dimension 1, or the only one.
+// nllLossBackward looks at the targets first, which torch's kernel takes on trust. The classes are dimension 1, or the
+// only one.
 func nllLossBackward(w *writer) bool {
 	self := w.g.Shape(w.ID(1))
 	if self.Rank() == 0 || w.Kind(5) == wire.KInt {
@@ -25,7 +26,8 @@ func nllLossBackward(w *writer) bool {
 	return w.inRange(2, self.Dims[min(self.Rank()-1, 1)], w.Int(5)) && direct(w)
 }
 
-// poolBackward looks at the indices first, which torch's kernel takes on trust. The row's shape rule has compared the shapes.
+// poolBackward looks at the indices first, which torch's kernel takes on trust. The row's shape rule has compared the
+// shapes.
 func poolBackward(spatial int) rule {
 	return func(w *writer) bool {
 		plane := int64(1)

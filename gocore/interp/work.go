@@ -26,8 +26,8 @@ type Work struct {
 	Kept int64
 }
 
-// Multiplications are those of a product of matrices or a convolution, on which compiled programs and torch's kernels spend
-// the same time; 0 for another node.
+// Multiplications are those of a product of matrices or a convolution, on which compiled programs and torch's kernels
+// spend the same time; 0 for another node.
 func Multiplications(g *ir.Graph, id ir.ID) int64 {
 	in, out := g.In(id), g.Shape(id).Numel()
 	rowLength := func(matrix int) int64 {
@@ -86,7 +86,8 @@ func Operations(g *ir.Graph, id ir.ID) int64 {
 	return most
 }
 
-// scalarFunctions are the rows that XLA computes element by element, where torch's kernels compute several elements at a time.
+// scalarFunctions are the rows that XLA computes element by element, where torch's kernels compute several elements at
+// a time.
 var scalarFunctions = []string{"sin", "cos", "tan", "asin", "acos", "atan", "atan2", "log1p", "lgamma", "pow.Tensor_Scalar", "pow.Tensor_Tensor"}
 
 // weigh counts what the node that was written does.

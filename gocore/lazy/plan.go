@@ -282,7 +282,8 @@ func (p *Plan) key(g *ir.Graph) {
 	p.Key = Key{a, b}
 }
 
-// Lines is a hash of each line of the plan's text: of its nodes in order, and of its results. Equal lines have equal ones.
+// Lines is a hash of each line of the plan's text: of its nodes in order, and of its results. Equal lines have equal
+// ones.
 func (p *Plan) Lines() []uint64 {
 	g := &p.Trace.Graph
 	lines := make([]uint64, 0, len(p.Nodes)+1)

@@ -54,8 +54,8 @@ func (w *lowering) composites(nodes, roots []ir.ID) ([]ir.ID, map[ir.ID]*composi
 	return w.needed(nodes, roots, found), found
 }
 
-// enclose finds what is computed between the marks; false: there is a collective, whose order a function would hide. What
-// was recorded before the first mark is outside.
+// enclose finds what is computed between the marks; false: there is a collective, whose order a function would hide.
+// What was recorded before the first mark is outside.
 func (w *lowering) enclose(c *composite) bool {
 	seen := make(map[ir.ID]bool)
 	stack := slices.Clone(c.results)
@@ -137,8 +137,8 @@ func (w *lowering) take(v stablehlo.Value) stablehlo.Value {
 	return w.b.Param(v.Shape())
 }
 
-// attributesOf reads an object of JSON with texts, booleans, numbers, and lists of one of the last two kinds. Integers are
-// i64, others f32, as torch_xla writes them.
+// attributesOf reads an object of JSON with texts, booleans, numbers, and lists of one of the last two kinds. Integers
+// are i64, others f32, as torch_xla writes them.
 func attributesOf(text string) (attrs []stablehlo.Attr, err error) {
 	if text == "" {
 		return nil, nil

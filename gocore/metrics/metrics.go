@@ -61,7 +61,8 @@ type Summary struct {
 	Total   float64   `json:"total"`
 	Samples []float64 `json:"samples"` // the latest, oldest first
 
-	// Percentiles are those of the samples: each with its level, from 0 to 1, and its value. Between samples they are interpolated.
+	// Percentiles are those of the samples: each with its level, from 0 to 1, and its value. Between samples they are
+	// interpolated.
 	Percentiles [][2]float64 `json:"percentiles"`
 }
 

@@ -10,9 +10,9 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/stablehlo"
 )
 
-// attentionRows are torch's attention of the CPU and its gradient, which other devices compute here by the same ops. The
-// queries are [batch, heads, L, E]; keys and values [batch, heads of keys, S, E], each of which serves several of the
-// queries' heads.
+// attentionRows are torch's attention of the CPU and its gradient, which other devices compute here by the same ops.
+// The queries are [batch, heads, L, E]; keys and values [batch, heads of keys, S, E], each of which serves several of
+// the queries' heads.
 var attentionRows = []Row{
 	{Name: "_scaled_dot_product_flash_attention_for_cpu",
 		Schema: "(Tensor query, Tensor key, Tensor value, float dropout_p=0., bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)", Strides: Preserved,
@@ -59,7 +59,8 @@ var attentionRows = []Row{
 // attentionName is how torch's messages name the op.
 const attentionName = "scaled_dot_product_attention_flash_attention"
 
-// attentionArgs are positions in the schema; key and value follow the query, is_causal follows dropout_p, scale the mask.
+// attentionArgs are positions in the schema; key and value follow the query, is_causal follows dropout_p, scale the
+// mask.
 type attentionArgs struct{ query, dropout, mask int }
 
 // inferAttention checks the operands. Torch's kernel takes on trust how their sizes fit together.
@@ -128,7 +129,8 @@ func (a *attention) product(x, y value, xContract, yContract int64) value {
 	return a.l.dot(x, y, stablehlo.DotDims{LhsBatch: batch, RhsBatch: batch, LhsContract: []int64{xContract}, RhsContract: []int64{yContract}})
 }
 
-// scores are the scaled products of queries and keys, with what the mask adds and −∞ for keys that a query must not see.
+// scores are the scaled products of queries and keys, with what the mask adds and −∞ for keys that a query must not
+// see.
 func (a *attention) scores(causal, mask int) value {
 	b := a.l.B
 	s := b.Reshape(a.product(a.q, a.k, 3, 3), a.apart)
@@ -174,7 +176,8 @@ func (l *Lowering) zeros() {
 	}
 }
 
-// lowerAttention divides by the sums after the product with the values. A query that sees no key gives 0, and 0 as logarithm.
+// lowerAttention divides by the sums after the product with the values. A query that sees no key gives 0, and 0 as
+// logarithm.
 func lowerAttention(l *Lowering) {
 	const query, causal, mask = 0, 4, 5
 	if scores(l, query) == 0 {

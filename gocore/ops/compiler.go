@@ -15,8 +15,8 @@ var compilerRows = []Row{
 	{Name: "torch_go_xla::optimization_barrier", Schema: "(Tensor[] tensors) -> Tensor[]", Internal: true,
 		Infer: func(c *Ctx) error { return c.returnAll(c.Ins(0)) },
 		Lower: func(l *Lowering) { l.Return(l.B.OptimizationBarrier(l.Ins(0)...)...) }},
-	// The operands, without first, or the results of what becomes one operation by name; see lower/composite.go. first is the
-	// first operand as it was returned; attributes is JSON, "" for none.
+	// The operands, without first, or the results of what becomes one operation by name; see lower/composite.go. first
+	// is the first operand as it was returned; attributes is JSON, "" for none.
 	{Name: "torch_go_xla::mark", Schema: "(Tensor[] tensors, Tensor? first, str name, str attributes) -> Tensor[]", Internal: true,
 		Infer: func(c *Ctx) error { return c.returnAll(c.Ins(0)) },
 		Lower: func(l *Lowering) { l.Return(l.Ins(0)...) }},

@@ -13,7 +13,8 @@ import (
 // Kernel says that torch's own CPU kernel can compute a row, and how. The kernel is that of torch's op of the row's
 // name and schema, called with the node's own arguments, where nothing else is stated.
 type Kernel struct {
-	// Op is the name and schema of another op of torch that computes the row. Arguments past the row's are false or None.
+	// Op is the name and schema of another op of torch that computes the row. Arguments past the row's are false or
+	// None.
 	Op string
 	// Out is the op's overload that writes into given memory; "" where torch has none that saves a copy.
 	Out string
@@ -61,7 +62,8 @@ func (r *Row) torchOp() TorchOp {
 	return TorchOp{r.Name, "aten::" + name, overload, r.Torch.Out, args, r.Torch.Check, results}
 }
 
-// TorchOpOf is the op of torch with a signature, its name and schema: "relu(Tensor self) -> Tensor". A result that is a list counts as one.
+// TorchOpOf is the op of torch with a signature, its name and schema: "relu(Tensor self) -> Tensor". A result that is a
+// list counts as one.
 func TorchOpOf(signature string) TorchOp {
 	name, schema := signature[:strings.IndexByte(signature, '(')], signature[strings.IndexByte(signature, '('):]
 	args, results := argKinds(schema)

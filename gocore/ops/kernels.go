@@ -51,7 +51,8 @@ func convolvesBackFaster(l *Lowering) bool {
 	return convolved(x.DType) && k.Rank() <= 5 && convWork(grad, k) >= minConvWork && mask[0]+mask[1] > 0
 }
 
-// convWork is the number of multiplications if each element of o is made with all of the kernels' elements of one output.
+// convWork is the number of multiplications if each element of o is made with all of the kernels' elements of one
+// output.
 func convWork(o, k *shape.Shape) int64 { return o.Numel() * k.Numel() / max(k.Dims[0], 1) }
 
 // poolsFaster tells it of a max pooling with a result of shape o.

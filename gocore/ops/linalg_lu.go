@@ -255,8 +255,9 @@ func lowerUnpack(l *Lowering) {
 	l.Return(l.finish(0, p), l.finish(1, lower), l.finish(2, upper))
 }
 
-// luFactors are the factors and pivots of argument 0, by torch's kernel where it may be called. The kernel of a determinant
-// factors the transpose of some matrices, for its derivative; here the caller has done that (_backend/composed/linalg.py).
+// luFactors are the factors and pivots of argument 0, by torch's kernel where it may be called. The kernel of a
+// determinant factors the transpose of some matrices, for its derivative; here the caller has done that
+// (_backend/composed/linalg.py).
 func (l *Lowering) luFactors() (lu, pivots value) {
 	a := l.stack(0)
 	if l.TorchKernels && a.Dim(1) >= 64 {

@@ -115,7 +115,8 @@ func Convert(b *stablehlo.Builder, v stablehlo.Value, d dtype.DType) stablehlo.V
 	return b.Convert(v, d)
 }
 
-// toExponent is the cast of f32 to F8E8M0FNU, which holds an exponent and nothing else. XLA rounds differently from torch.
+// toExponent is the cast of f32 to F8E8M0FNU, which holds an exponent and nothing else. XLA rounds differently from
+// torch.
 func toExponent(b *stablehlo.Builder, v stablehlo.Value) stablehlo.Value {
 	bits := b.BitcastConvert(v, dtype.U32)
 	k := func(n int64) stablehlo.Value { return b.Splat(bits.Shape(), stablehlo.Int(n)) }

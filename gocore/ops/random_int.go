@@ -37,7 +37,8 @@ func drawIntegers(l *Lowering, s *stream, d dtype.DType, dims []int64) value {
 	return s.integers(d, dims, from, n)
 }
 
-// RandomRange is what a row that fills a tensor of a type with integers draws from: [from, from+n), where n = 0 stands for 2⁶⁴.
+// RandomRange is what a row that fills a tensor of a type with integers draws from: [from, from+n), where n = 0 stands
+// for 2⁶⁴.
 func RandomRange(a *ir.Args, d dtype.DType) (from int64, n uint64) {
 	switch a.Len() - 3 { // the generator, its key and its draws follow
 	case 1:

@@ -55,7 +55,8 @@ type Row struct {
 	// Overlap is which operands may overlap with what the op writes.
 	Overlap Overlap
 	// ExactOut marks an op whose out= argument must have the result's own type; others write to any type that the
-	// result can be cast to. Torch states it in each of its kernels: `python -m tests.conformance --kinds out` compares.
+	// result can be cast to. Torch states it in each of its kernels: `python -m tests.conformance --kinds out`
+	// compares.
 	ExactOut bool
 	// OutType is torch's error for the type of an out= argument, given that of the result, where it is not the usual
 	// one; nil: the usual one.
@@ -70,8 +71,8 @@ type Row struct {
 	Random bool
 	// Torch says how torch's own CPU kernel computes the op, and where it is the faster; nil if programs never call it.
 	Torch *Kernel
-	// Unsafe marks an op whose kernel of torch's on the CPU may end the process, or reads or writes memory that it was not
-	// given. Such a kernel takes indices, lengths or pivots on trust. Package interp does not call it.
+	// Unsafe marks an op whose kernel of torch's on the CPU may end the process, or reads or writes memory that it was
+	// not given. Such a kernel takes indices, lengths or pivots on trust. Package interp does not call it.
 	Unsafe bool
 	// Bounds are the values that the op accepts of its indices, which it does not look at by itself; nil: it has none.
 	Bounds func(c *Ctx) []Bounds
@@ -137,8 +138,8 @@ var index = func() map[string]ir.Op {
 	return m
 }()
 
-// elementwise are the rows of a family whose ops compute element by element: Aligned and Iterated, where they do not say
-// otherwise.
+// elementwise are the rows of a family whose ops compute element by element: Aligned and Iterated, where they do not
+// say otherwise.
 func elementwise(rows []Row) []Row {
 	for i := range rows {
 		if rows[i].Overlap == Unstated {
@@ -154,7 +155,8 @@ func elementwise(rows []Row) []Row {
 	return rows
 }
 
-// operands has a bit for each tensor of a schema, and for a Scalar that torch computes as one: all that are named other.
+// operands has a bit for each tensor of a schema, and for a Scalar that torch computes as one: all that are named
+// other.
 func operands(schema string) (bits uint64) {
 	list, _, _ := strings.Cut(strings.TrimPrefix(schema, "("), ")")
 	for i, a := range strings.Split(list, ", ") {

@@ -13,8 +13,8 @@ import (
 
 // partRows write to a part of a tensor. They are the functional forms of writing to a view (…_scatter), and the
 // gradients of views (…_backward), which are such a write to zeros. Where they write is an argument of the program if
-// reads have one. That is so in a stored value, and in the gradient of such a read. Else pads, and masks, fuse with what
-// is around them.
+// reads have one. That is so in a stored value, and in the gradient of such a read. Else pads, and masks, fuse with
+// what is around them.
 var partRows = []Row{
 	{Name: "select_scatter", Schema: "(Tensor self, Tensor src, int dim, SymInt index) -> Tensor", Strides: Preserved, Offsets: []int{3},
 		Infer: func(c *Ctx) error {

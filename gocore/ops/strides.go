@@ -19,7 +19,8 @@ const (
 	FormatOfAny
 	// FormatOfAll: channels last if all members of the list are.
 	FormatOfAll
-	// Stacked: parts of a result of FormatOfAll, which are the members of a list along a new dimension, the next argument.
+	// Stacked: parts of a result of FormatOfAll, which are the members of a list along a new dimension, the next
+	// argument.
 	Stacked
 	// ByColumns and Copied may apply where all operands lie row by row, the others do not.
 

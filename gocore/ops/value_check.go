@@ -22,15 +22,15 @@ const (
 	CheckInf                        // an op makes no infinity of operands that have none
 )
 
-// Check is a recorded test of values. The node is i64[2]: the place of the first bad one in the flattened tensor, −1 for
-// none, and what is there.
+// Check is a recorded test of values. The node is i64[2]: the place of the first bad one in the flattened tensor, −1
+// for none, and what is there.
 type Check struct {
 	Node ir.ID
 	Err  func(value, place int64) error // for what the node says
 }
 
-// Check records the tests of the op that c describes: node, whose results are stored as values. Local values of SPMD are
-// not tested, as they differ between the devices, and no op that takes one; nor is what comes from other processes.
+// Check records the tests of the op that c describes: node, whose results are stored as values. Local values of SPMD
+// are not tested, as they differ between the devices, and no op that takes one; nor is what comes from other processes.
 func (c *Ctx) Check(which Checks, node ir.ID, values []ir.ID) (all []Check) {
 	if which&CheckIndices != 0 && c.Row.Bounds != nil {
 		for _, b := range c.Row.Bounds(c) {

@@ -303,7 +303,8 @@ static Py_ssize_t list_length(const kernel *k, PyObject *const *v) {
   return n <= 0 ? -1 : n;
 }
 
-/* Traces the records between consecutive starts; each gives one tensor, or none if it writes. *traced is how many were. */
+/* Traces the records between consecutive starts; each gives one tensor, or none if it writes. *traced is how many
+ * were. */
 static PyObject *trace_each(const kernel *k, struct tgx_call *c, const Py_ssize_t *starts, Py_ssize_t n, Py_ssize_t *traced) {
   int64_t out[OUT_WORDS];
   PyObject *list = k->shape == RETURN_NONE ? Py_NewRef(Py_None) : PyList_New(n);

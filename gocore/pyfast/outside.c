@@ -1,7 +1,7 @@
 //go:build pyext
 
-/* What a captured computation depends on of the values that its function takes from outside: numbers, tensors, the modes of
- * modules, the settings of optimizers. Equal descriptions stand for equal computations. */
+/* What a captured computation depends on of the values that its function takes from outside: numbers, tensors, the
+ * modes of modules, the settings of optimizers. Equal descriptions stand for equal computations. */
 #include <string.h>
 
 #include "pyfast.h"

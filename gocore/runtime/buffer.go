@@ -6,9 +6,9 @@
 //
 // # Errors
 //
-// Errors are those of package errs. A plugin's error is errs.Xla, errs.OOM or errs.LinAlg; see Translate. A call that waits
-// for a buffer gives the error of the program that fills it, or errs.Donated if another program has taken its memory.
-// What a job fails by is errs.Runtime. The comment of a function names others.
+// Errors are those of package errs. A plugin's error is errs.Xla, errs.OOM or errs.LinAlg; see Translate. A call that
+// waits for a buffer gives the error of the program that fills it, or errs.Donated if another program has taken its
+// memory. What a job fails by is errs.Runtime. The comment of a function names others.
 //
 // The package imports pjrt, hlo, sharding, shape, dtype, metrics, profile and errs.
 package runtime
@@ -35,15 +35,15 @@ type Buffer struct {
 	sharding *sharding.Sharding // nil without SPMD
 	bytes    int64              // of the parts in this process
 	wait     *sync.WaitGroup    // of the launch that fills it; nil: none does
-	// Origin is what the value was recorded by; errors of the program that computes it say so. It is set before the launch
-	// is queued.
+	// Origin is what the value was recorded by; errors of the program that computes it say so. It is set before the
+	// launch is queued.
 	Origin Origin
 
 	refs  atomic.Int32
 	state atomic.Uint32 // bufPending …
 
-	// Who fills the buffer writes these before state. Then the holder of Device.run changes them; the last Release clears
-	// them.
+	// Who fills the buffer writes these before state. Then the holder of Device.run changes them; the last Release
+	// clears them.
 	parts    []pjrt.Buffer  // by device of this process; valid in bufReady
 	one      [1]pjrt.Buffer // memory of parts
 	err      error          // valid in bufFailed and bufDead
@@ -219,9 +219,9 @@ func (b *Buffer) SetDonating(on bool, where string) {
 // Donating reports whether the buffer was given away.
 func (b *Buffer) Donating() bool { return b.given.Load() != nil }
 
-// Pin waits until the buffer is computed and returns the address of its data, dense and row-major; 0 where
-// the host cannot read the device's memory, or the data are in several tiles. Until Unpin no program takes the memory over, not even one that
-// the buffer was given to. The caller has a reference meanwhile.
+// Pin waits until the buffer is computed and returns the address of its data, dense and row-major; 0 where the host
+// cannot read the device's memory, or the data are in several tiles. Until Unpin no program takes the memory over, not
+// even one that the buffer was given to. The caller has a reference meanwhile.
 func (b *Buffer) Pin() (uintptr, error) {
 	if b.host.Load() == 0 {
 		if err := b.finish(); err != nil {
@@ -313,8 +313,8 @@ func (b *Buffer) AwaitFor(timeout time.Duration) (bool, error) {
 	return done && err == nil, b.recorded(b.Dev.explain(err, "computing %s on %s", b.Shape, b.Dev))
 }
 
-// awaitUntil waits until the parts of a buffer, which has them, are computed, or until a time. It reports whether they are;
-// the error is that of the computation.
+// awaitUntil waits until the parts of a buffer, which has them, are computed, or until a time. It reports whether they
+// are; the error is that of the computation.
 func (b *Buffer) awaitUntil(until time.Time) (bool, error) {
 	c := b.Dev.client
 	ev, err := c.Ready(b.parts[0]) // the devices run in step

@@ -69,7 +69,8 @@ func newDevice(c *Client, index int, devs []*pjrt.Device, spmd bool) *Device {
 	return d
 }
 
-// Client is the connection to a plugin with its devices. Its fields are set before the devices are used, and do not change.
+// Client is the connection to a plugin with its devices. Its fields are set before the devices are used, and do not
+// change.
 type Client struct {
 	PJRT    *pjrt.Client
 	Devices []*Device
@@ -263,8 +264,8 @@ func (d *Device) retireAt(place int) error {
 	return first
 }
 
-// retireBefore waits as retire does, but no longer than until a time (zero: for ever); it is false if that has come, and
-// the rest of the execution is still to be retired.
+// retireBefore waits as retire does, but no longer than until a time (zero: for ever); it is false if that has come,
+// and the rest of the execution is still to be retired.
 func (d *Device) retireBefore(until time.Time, place int) bool {
 	events := d.ring[place]
 	var first error
@@ -343,8 +344,8 @@ func (d *Device) explain(err error, doing string, args ...any) error {
 	return errs.Wrap(kindOf(pe), err, "%s: %v", what, err)
 }
 
-// kindOf is the kind of a plugin's error. LAPACK's iterations that do not converge are recognized by torch's text, as a plugin
-// passes nothing else on. XLA repeats the text of a failed argument, but not its code.
+// kindOf is the kind of a plugin's error. LAPACK's iterations that do not converge are recognized by torch's text, as a
+// plugin passes nothing else on. XLA repeats the text of a failed argument, but not its code.
 func kindOf(pe *pjrt.Error) errs.Kind {
 	switch {
 	case pe.Code == pjrt.ResourceExhausted, strings.Contains(pe.Msg, "Error dispatching computation: out of memory"):

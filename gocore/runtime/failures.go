@@ -19,8 +19,8 @@ type failures struct {
 	list []*failed // guarded by mu
 }
 
-// failed is a launch that failed. Its results may fail one by one, each by a cause of its own: a caller who is given one knows
-// of the launch. Fields are guarded by the mutex of failures.
+// failed is a launch that failed. Its results may fail one by one, each by a cause of its own: a caller who is given
+// one knows of the launch. Fields are guarded by the mutex of failures.
 type failed struct {
 	causes []error // by which a reader's error is known again
 	err    error   // that reading the first failed result gives; nil once a caller was given it
@@ -31,8 +31,8 @@ func (o *failed) by(err error) bool {
 	return slices.ContainsFunc(o.causes, func(cause error) bool { return same(err, cause) })
 }
 
-// note keeps a failure for take; into is what an earlier result of the launch got, nil for none. An equal failure that no
-// caller was given stands for both.
+// note keeps a failure for take; into is what an earlier result of the launch got, nil for none. An equal failure that
+// no caller was given stands for both.
 func (f *failures) note(into *failed, cause, err error) *failed {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -70,7 +70,8 @@ func (f *failures) add(o *failed) {
 	}
 }
 
-// reported says that a caller has been given err. The failure of an execution can be read from a result before it is noted.
+// reported says that a caller has been given err. The failure of an execution can be read from a result before it is
+// noted.
 func (f *failures) reported(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -102,8 +103,8 @@ func (f *failures) take() error {
 	return errors.Join(unreported...)
 }
 
-// same reports that err tells of a cause. A plugin repeats the text of a failed execution for each of its results and for
-// what is computed from them. It puts words of its own before it, and does not always keep the code.
+// same reports that err tells of a cause. A plugin repeats the text of a failed execution for each of its results and
+// for what is computed from them. It puts words of its own before it, and does not always keep the code.
 func same(err, cause error) bool {
 	if errors.Is(err, cause) {
 		return true
@@ -116,7 +117,8 @@ func same(err, cause error) bool {
 	return first == second && (first != "" || a.Code == b.Code) || repeats(first, second) || repeats(second, first)
 }
 
-// xlaWords are what XLA's client of the CPU puts before the text of an error. The %s is there, as XLA does not format it.
+// xlaWords are what XLA's client of the CPU puts before the text of an error. The %s is there, as XLA does not format
+// it.
 var xlaWords = regexp.MustCompile(`^(Error (preparing|dispatching) computation: (%s)?|Buffer Definition Event: )+`)
 
 // repeats reports that a text is other words, a colon, and then another text.

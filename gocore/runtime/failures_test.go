@@ -8,7 +8,8 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/pjrt"
 )
 
-// A failure is known again by its text, behind other words too, but not by a text that says nothing or by its last words.
+// A failure is known again by its text, behind other words too, but not by a text that says nothing or by its last
+// words.
 func TestWhichFailuresAreTheSame(t *testing.T) {
 	failed := func(code pjrt.Code, msg string) error {
 		return &pjrt.Error{Code: code, Func: "PJRT_Event_Await", Msg: msg}

@@ -10,12 +10,14 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/pjrt"
 )
 
-// Interpretation computes what a launch's program computes, without it: op by op, on a device whose memory the host reads.
+// Interpretation computes what a launch's program computes, without it: op by op, on a device whose memory the host
+// reads.
 type Interpretation interface {
-	// Peak is how many bytes it computes with besides the arguments, and kept how many of them are there when it has run.
+	// Peak is how many bytes it computes with besides the arguments, and kept how many of them are there when it has
+	// run.
 	Peak() (peak, kept int64)
-	// Run reads the arguments' memory and writes none of it. into is memory for results, nil for what is Interpreted. here
-	// says that the thread is the one that launches it. An error says that it cannot be done so.
+	// Run reads the arguments' memory and writes none of it. into is memory for results, nil for what is Interpreted.
+	// here says that the thread is the one that launches it. An error says that it cannot be done so.
 	Run(args, into []unsafe.Pointer, here bool) (Interpreted, error)
 	// Packs are the numbers that the program takes, for when it has to run.
 	Packs() []Pack
@@ -109,8 +111,8 @@ func (l *Launch) takes() bool {
 	return false
 }
 
-// prepare makes the buffers of results before they are computed, where they are computed in place, and gives their memory.
-// It is false, with nothing done, if the device cannot.
+// prepare makes the buffers of results before they are computed, where they are computed in place, and gives their
+// memory. It is false, with nothing done, if the device cannot.
 func (d *Device) prepare(l *Launch, into []unsafe.Pointer) bool {
 	memory := d.devs[0].DefaultMemory()
 	if memory == nil {
@@ -158,8 +160,8 @@ func (l *Launch) dropResults() {
 	}
 }
 
-// finishInterpreted moves the results to buffers, some of which may be those of arguments. It is false if that cannot be
-// done.
+// finishInterpreted moves the results to buffers, some of which may be those of arguments. It is false if that cannot
+// be done.
 func (d *Device) finishInterpreted(l *Launch, args, into []unsafe.Pointer, results Interpreted) bool {
 	d.run.Lock()
 	defer d.run.Unlock()
@@ -260,8 +262,8 @@ func (l *Launch) overlaps(into []unsafe.Pointer, at unsafe.Pointer, bytes int64)
 	return false
 }
 
-// adopt makes a result's memory that of its buffer, which no program takes over. It is false, with nothing done, where that
-// cannot be, or too much memory is torch's.
+// adopt makes a result's memory that of its buffer, which no program takes over. It is false, with nothing done, where
+// that cannot be, or too much memory is torch's.
 func (d *Device) adopt(o *Buffer, results Interpreted, i int) bool {
 	memory := d.devs[0].DefaultMemory()
 	if memory == nil || o.Shape.Numel() == 0 || uintptr(results.Data(i))%aligned != 0 || d.adopted.Load()+o.bytes > d.mostAdopted() {
@@ -278,8 +280,8 @@ func (d *Device) adopt(o *Buffer, results Interpreted, i int) bool {
 	return true
 }
 
-// takenOver says for each result that is written into an argument's memory which one: as a program of the plugin decides
-// it. See shared.
+// takenOver says for each result that is written into an argument's memory which one: as a program of the plugin
+// decides it. See shared.
 func (l *Launch) takenOver() map[int]int {
 	kept := make(map[int]bool)
 	for _, i := range l.shared(func(b *Buffer) bool { return b.borrowed }) {

@@ -190,8 +190,8 @@ type Pack struct {
 	N    int
 }
 
-// Launch is one execution. It owns a reference to each argument and result until it has run. Who makes it owns its fields
-// until Enqueue, and then the goroutine that runs the queue, which clears them at the end.
+// Launch is one execution. It owns a reference to each argument and result until it has run. Who makes it owns its
+// fields until Enqueue, and then the goroutine that runs the queue, which clears them at the end.
 type Launch struct {
 	Program Program
 	Args    []*Buffer

@@ -56,7 +56,8 @@ func (s *spares) put(k spare) {
 	s.free = append(s.free, k)
 }
 
-// takeOwn gives a pending buffer memory of its own. It is false, with nothing done, if the buffer is to be the plugin's.
+// takeOwn gives a pending buffer memory of its own. It is false, with nothing done, if the buffer is to be the
+// plugin's.
 func (b *Buffer) takeOwn() bool {
 	d := b.Dev
 	if b.bytes == 0 || b.bytes > mostOwn || len(b.parts) != 1 || d.devs[0].DefaultMemory() == nil || d.adopted.Load()+b.bytes > d.mostAdopted() {
@@ -71,7 +72,8 @@ func (b *Buffer) takeOwn() bool {
 	return true
 }
 
-// tell makes the buffer, which is ready, an array of the plugin's in the memory that it has. The caller holds Device.run.
+// tell makes the buffer, which is ready, an array of the plugin's in the memory that it has. The caller holds
+// Device.run.
 func (b *Buffer) tell() error {
 	if b.own.Address == nil {
 		return nil

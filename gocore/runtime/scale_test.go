@@ -83,7 +83,8 @@ func newSteps(jobs []*Job) steps {
 }
 
 // TestASimulatedJob has members in a process beside the store's, and looks at what the store costs. A step of a program
-// that is known costs nothing. Telling what a program exchanges, and signs of life, cost each member the same in a large job.
+// that is known costs nothing. Telling what a program exchanges, and signs of life, cost each member the same in a
+// large job.
 func TestASimulatedJob(t *testing.T) {
 	sizes := []int{8, 32}
 	if *scale != "" {

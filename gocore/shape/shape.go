@@ -1,7 +1,8 @@
 // Package shape holds the type of a value: an element type and dimensions, interned.
 //
-// A *Shape is immutable and unique in the process: two shapes are equal exactly when their pointers
-// are. The table that makes them so does not keep them: what nothing refers to is freed. Printed form: f32[32,128], i64[]. The package imports only dtype.
+// A *Shape is immutable and unique in the process: two shapes are equal exactly when their pointers are. The table that
+// makes them so does not keep them: what nothing refers to is freed. Printed form: f32[32,128], i64[]. The package
+// imports only dtype.
 package shape
 
 import (

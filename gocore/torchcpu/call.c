@@ -152,7 +152,8 @@ static bool fits(char kind, int word) {
   return false;
 }
 
-/* Compares the encoded arguments with the op's kinds and the number of operands, so that what follows can trust them. */
+/* Compares the encoded arguments with the op's kinds and the number of operands, so that what follows can trust
+ * them. */
 static bool check(struct torch_call *call) {
   const int64_t *at = call->words, *end = at + call->word_count;
   int64_t operands = 0;

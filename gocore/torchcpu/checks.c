@@ -1,5 +1,5 @@
-/* What torch's kernels take on trust. The values of a program may be anything, and so may a program from elsewhere; torch's kernels
- * check how sizes fit together, but not all of them, and few look at values. */
+/* What torch's kernels take on trust. The values of a program may be anything, and so may a program from elsewhere;
+ * torch's kernels check how sizes fit together, but not all of them, and few look at values. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,7 +97,8 @@ static bool pool_gradient(struct torch_call *call) {
   return !outside || torch_refuse(call, "an index is out of range of the input's plane");
 }
 
-/* Torch's attention reads keys, values and mask by the sizes of the queries, and divides by the number of the keys' heads. */
+/* Torch's attention reads keys, values and mask by the sizes of the queries, and divides by the number of the keys'
+ * heads. */
 static bool fit_together(struct torch_call *call, const struct torch_array *q, int64_t masks) {
   const struct torch_array *k = &q[1], *v = &q[2], *mask = &call->in[call->in_count - 1];
   if (q->rank != 4 || k->rank != 4 || !same_dims(k, v) || k->dims[0] != q->dims[0] || k->dims[1] == 0 || k->dims[2] == 0 ||

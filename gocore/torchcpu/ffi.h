@@ -1,5 +1,5 @@
-/* The binary interface of XLA's typed custom calls, as far as handlers that only compute need it. A test compares it with
- * XLA's own header (xla/ffi/api/c_api.h) where one is installed. */
+/* The binary interface of XLA's typed custom calls, as far as handlers that only compute need it. A test compares it
+ * with XLA's own header (xla/ffi/api/c_api.h) where one is installed. */
 #ifndef TGX_FFI_H_
 #define TGX_FFI_H_
 

@@ -1,11 +1,12 @@
-/* Programs of many calls. A program is a list of instructions, which package interp writes from a plan; each makes one value, or
- * several, from others. Values are tensors of torch's: the parameters lie in memory of the device, the others in torch's own. Views
- * share memory; nothing is written in place, so that no value changes once it is made.
+/* Programs of many calls. A program is a list of instructions, which package interp writes from a plan; each makes one
+ * value, or several, from others. Values are tensors of torch's: the parameters lie in memory of the device, the others
+ * in torch's own. Views share memory; nothing is written in place, so that no value changes once it is made.
  *
  *   instruction   opcode, words behind this one, operands…
  *
- * Operands are numbers of values ("dst" is the one that is made), sizes, and numbers of the execution's numbers. The program is this
- * process's own: it is not checked, but each result of a call is compared with the shape that the graph has.
+ * Operands are numbers of values ("dst" is the one that is made), sizes, and numbers of the execution's numbers. The
+ * program is this process's own: it is not checked, but each result of a call is compared with the shape that the graph
+ * has.
  *
  * Here are the calls of torch's ops, and the run of a program. Other instructions: numbers.c, views.c, kernels.c. */
 #include <stdio.h>
@@ -72,7 +73,9 @@ static bool placed(struct machine *m, const int64_t *results, int64_t count, str
   return true;
 }
 
-/* op, whether it returns a list, words: n, words…; patches: n, (place, or ~place for a float, number)…; operands: n, values…; results: n, (value or −1, root or −1, type, rank, dims…)… */
+/* op, whether it returns a list,
+ * words: n, words…; patches: n, (place, or ~place for a float, number)…;
+ * operands: n, values…; results: n, (value or −1, root or −1, type, rank, dims…)… */
 static bool do_call(struct machine *m) {
   int64_t words[CALL_WORDS];
   torch_tensor held[CALL_OPERANDS], held_out[TORCH_MOST], made[TORCH_MOST] = {0};

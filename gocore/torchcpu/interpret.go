@@ -177,9 +177,9 @@ const (
 	Serial Place = C.TORCH_SERIAL // in the calling thread, and in no other one
 )
 
-// Run computes the program's results. args is the memory of the parameters, which
-// is only read; numbers are the plan's scalars. into is the memory that a result is to be in, nil for memory of torch's. The
-// error is that of the first op that fails.
+// Run computes the program's results. args is the memory of the parameters, which is only read; numbers are the plan's
+// scalars. into is the memory that a result is to be in, nil for memory of torch's. The error is that of the first op
+// that fails.
 func (p *Program) Run(args, into []unsafe.Pointer, numbers []ir.Number, place Place) (*Results, error) {
 	p.running.Lock()
 	defer p.running.Unlock()

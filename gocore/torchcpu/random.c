@@ -1,6 +1,6 @@
-/* The random numbers of programs: the bits are those of StableHLO's rng_bit_generator with PHILOX, and what is made of them is
- * what gocore/ops/random.go makes. The compiler contracts a product and a sum to one rounding, so fma is written here. Its
- * logarithms are written here too, as they are other ones than libm's. */
+/* The random numbers of programs: the bits are those of StableHLO's rng_bit_generator with PHILOX, and what is made
+ * of them is what gocore/ops/random.go makes. The compiler contracts a product and a sum to one rounding, so fma is
+ * written here. Its logarithms are written here too, as they are other ones than libm's. */
 #include "random.h"
 
 #include <math.h>

@@ -60,7 +60,8 @@ bool tensor_block(struct machine *m, torch_tensor t, int64_t rank, const int64_t
   return tensor_view(m, t, rank, sizes, strides, offset, out);
 }
 
-/* The strides of the same elements with other dimensions; false if there are none. What at::detail::computeStride does. */
+/* The strides of the same elements with other dimensions; false if there are none. What at::detail::computeStride
+ * does. */
 static bool seen_as(const struct layout *l, int64_t rank, const int64_t *dims, int64_t *strides) {
   int64_t d = rank - 1, base = l->rank > 0 ? l->strides[l->rank - 1] : 1, chunk = 1, viewed = 1;
   for (int64_t i = 0; i < l->rank; i++)

@@ -5,8 +5,9 @@
  * one thread of ours calls them, one kernel at a time, each of which uses all cores. It has none of the modes of
  * Python's threads: no gradient, no function mode.
  *
- * A short program runs in the thread that launches it, whose team computes it. While there are more threads in teams than
- * cores, each of them sleeps between kernels, and is woken for each; so our thread gives up its team when it has no work. */
+ * A short program runs in the thread that launches it, whose team computes it. While there are more threads in teams
+ * than cores, each of them sleeps between kernels, and is woken for each; so our thread gives up its team when it
+ * has no work. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -32,8 +33,8 @@ static bool started;                       /* guarded by lock */
 
 enum { IDLE_MS = 20 /* after which the thread gives up its team; many times what it takes to make one */ };
 
-/* Frees the OpenMP team of the calling thread, which makes another when it needs one. Only GNU's library is asked: what it
- * frees is the caller's. */
+/* Frees the OpenMP team of the calling thread, which makes another when it needs one. Only GNU's library is asked:
+ * what it frees is the caller's. */
 static void free_team(void) {
   static int (*pause)(int);
   static bool looked;

@@ -65,8 +65,8 @@ const char *torch_load(const char *path);
 /* What the loaded library, or one that it needs, exports by a name; NULL for nothing. */
 void *torch_symbol(const char *name);
 
-/* The dispatch keys that this thread adds to and takes from those of tensors, as differences from the default: two words.
- * NULL if this torch keeps them elsewhere. */
+/* The dispatch keys that this thread adds to and takes from those of tensors, as differences from the default: two
+ * words. NULL if this torch keeps them elsewhere. */
 uint64_t *torch_local_keys(void);
 
 /* An op that may be called. The table of rows (gocore/ops) is the only source of these. */
@@ -128,7 +128,8 @@ struct torch_list torch_argument(const struct torch_call *call, int place);
 /* Sets the message; gives false. */
 __attribute__((format(printf, 2, 3))) bool torch_refuse(struct torch_call *call, const char *format, ...);
 
-/* Whether values and sizes that the op's kernel takes on trust are what it takes them for; false with the message set. */
+/* Whether values and sizes that the op's kernel takes on trust are what it takes them for; false with the message
+ * set. */
 bool torch_trusts(struct torch_call *call);
 
 /* Runs a call in this thread; false if it failed, and message says why. */
@@ -140,11 +141,12 @@ bool torch_run_apart(struct torch_call *call);
 /* Runs anything in that thread and waits for it; false if there is no thread, or else what run gives. */
 bool torch_apart(bool (*run)(void *), void *with);
 
-/* Runs anything in this thread, without what the thread asks of torch: gradients, modes, autocast, transforms. serial is
- * without the other threads that compute with it, too. */
+/* Runs anything in this thread, without what the thread asks of torch: gradients, modes, autocast, transforms.
+ * serial is without the other threads that compute with it, too. */
 bool torch_here(bool (*run)(void *), void *with, bool serial);
 
-/* Says by which dispatch keys torch looks after gradients and the versions of tensors: what runs in either way is without. */
+/* Says by which dispatch keys torch looks after gradients and the versions of tensors: what runs in either way is
+ * without. */
 void torch_set_gradient_keys(uint64_t keys);
 
 /* The tensor that lies in an array; false with the message set. */

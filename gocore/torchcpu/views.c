@@ -104,7 +104,8 @@ bool do_dynamic_update(struct machine *m) {
   return written(m, ok, &part, block, dst);
 }
 
-/* dst, base, value, rank, size…, stride…, offset: a copy of the flat base with the value written to a strided view of it */
+/* dst, base, value, rank, size…, stride…, offset: a copy of the flat base with the value written to a strided view
+ * of it */
 bool do_scatter(struct machine *m) {
   torch_tensor *dst = &m->values[next(m)], base = value(m), from = value(m), part = NULL, seen = NULL;
   int64_t rank = next(m);

@@ -136,8 +136,8 @@ func PutResult(out []int64, p int, handle int64, t dtype.DType, device int32, di
 	return next
 }
 
-// PutResize writes into out which sizes the tensor of disposition k must take, and which strides; none for a tensor that
-// lies row by row.
+// PutResize writes into out which sizes the tensor of disposition k must take, and which strides; none for a tensor
+// that lies row by row.
 func PutResize(out []int64, k int, quiet bool, dims, strides []int64) {
 	out[ResizeDisposition], out[ResizeQuiet], out[ResizeRank] = int64(k), 0, int64(len(dims))
 	if quiet {
