@@ -81,6 +81,7 @@ typedef uint64_t tgx_ivalue;  /* torch's StableIValue */
   X(int32_t, aoti_torch_get_strides, (tgx_tensor, int64_t **))                                             \
   X(int32_t, aoti_torch_get_dim, (tgx_tensor, int64_t *))                                                  \
   X(int32_t, aoti_torch_get_dtype, (tgx_tensor, int32_t *))                                                \
+  X(int32_t, aoti_torch_get_layout, (tgx_tensor, int32_t *))                                               \
   X(int32_t, aoti_torch_get_storage_offset, (tgx_tensor, int64_t *))                                       \
   X(int32_t, aoti_torch_get_storage_size, (tgx_tensor, int64_t *))                                         \
   X(int32_t, aoti_torch_get_device_type, (tgx_tensor, int32_t *))                                          \
@@ -92,6 +93,7 @@ typedef uint64_t tgx_ivalue;  /* torch's StableIValue */
   X(bool, aoti_torch_grad_mode_is_enabled, (void))                                                         \
   X(int32_t, aoti_torch_device_type_cpu, (void))                                                           \
   X(int32_t, aoti_torch_device_type_privateuse1, (void))                                                   \
+  X(int32_t, aoti_torch_layout_strided, (void))                                                            \
   X(void, aoti_torch_check, (bool, const char *, const char *, uint32_t, const char *))
 
 struct tgx_shim {
@@ -161,6 +163,9 @@ struct tgx_meta {
   tgx_tensor owner;     /* as good as the Python tensor, and no longer than this struct */
   void *implementation; /* what owner points to, where the object's own at::Tensor was not found */
 };
+/* 1 if a tensor is strided, 0 if it is sparse, which has no strides and no storage; -1 with an exception. */
+int tgx_is_strided(PyObject *tensor);
+
 /* 0, or -1 with an exception. For a tensor on another device, handle is its data address. */
 int tgx_meta_read(PyObject *tensor, struct tgx_meta *meta);
 /* Whether a tensor of the device is contiguous and the whole of its storage, and the bytes of that. */

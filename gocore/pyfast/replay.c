@@ -39,6 +39,8 @@ static int put_tensor(struct tgx_words *w, struct tgx_words *handles, PyObject *
   struct tgx_meta m;
   Py_ssize_t place = 0;
   if (!tgx_is_plain_type(tensor)) return 0;
+  int strided = tgx_is_strided(tensor);
+  if (strided <= 0) return strided;
   if (tgx_meta_read(tensor, &m) < 0) return -1;
   int own = is_own(tensor, &m), grad = own > 0 ? tgx_requires_grad(tensor) : -1;
   Py_ssize_t nd = (Py_ssize_t)m.ndim;

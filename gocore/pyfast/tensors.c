@@ -169,6 +169,19 @@ static int64_t storage_handle(PyObject *tensor) {
   return handle;
 }
 
+int tgx_is_strided(PyObject *tensor) {
+  void *implementation;
+  int32_t layout;
+  tgx_tensor t = tgx_borrow(tensor);
+  if (t == NULL) {
+    if (implementation_of(tensor, &implementation) < 0) return -1;
+    t = &implementation;
+  }
+  if (tgx_shim.aoti_torch_get_layout(t, &layout) == 0) return layout == tgx_shim.aoti_torch_layout_strided();
+  PyErr_SetString(PyExc_RuntimeError, tgx_shim.torch_exception_get_what_without_backtrace());
+  return -1;
+}
+
 int tgx_meta_read(PyObject *tensor, struct tgx_meta *m) {
   int64_t *sizes, *strides;
   const void *data;

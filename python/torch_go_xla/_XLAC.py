@@ -17,6 +17,7 @@ from ._backend import partitioning
 from ._backend.core import device_index, is_xla
 from ._backend.op_sharding import OpSharding, ShardingType
 from ._backend.snapshot import cpu_tensors, unwrapped
+from ._backend.sparse_parts import parts
 from ._core import core as _native
 from .backends import get_mat_mul_precision as _xla_get_mat_mul_precision  # noqa: F401
 from .backends import set_mat_mul_precision as _xla_set_mat_mul_precision  # noqa: F401
@@ -31,7 +32,7 @@ def _checked(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def _handles(tensors: Iterable[torch.Tensor]) -> list[int]:
-    return [_native.fast.handle(t) for t in _checked(tensors)]
+    return [_native.fast.handle(part) for t in _checked(tensors) for part in parts(t)]
 
 
 # ---- steps ----
@@ -56,7 +57,7 @@ def _xla_sync_multi(
 ) -> None:
     """Compute just these tensors, and with them their aliases; what else is recorded stays so."""
     plain = _checked(tensors)
-    _native.sync_some([_native.fast.handle(t) for t in plain])
+    _native.sync_some(_handles(plain))
     if wait:
         _native.finish_all({t.device.index for t in plain})
 

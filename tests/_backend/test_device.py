@@ -84,7 +84,7 @@ def test_empty():
     with pytest.raises(RuntimeError):
         torch.empty_strided((2,), (-1,), device="xla")
     with pytest.raises(NotImplementedError):
-        torch.empty(2, device="xla", layout=torch.sparse_coo)
+        torch.empty(2, device="xla", layout=torch._mkldnn)
 
 
 def test_default_dtype_and_device():
@@ -193,7 +193,6 @@ def test_lazy_modules_move_before_they_know_their_sizes():
 def test_kinds_of_tensors_that_there_are_not():
     x = torch.ones(2, 2, device="xla")
     for kind, make in {
-        "sparse": [x.to_sparse, lambda: torch.eye(2).to_sparse().to("xla")],
         "nested": [
             lambda: torch.nested.nested_tensor([x, x]) * 2,
             lambda: torch.nested.nested_tensor([torch.ones(2)]).to("xla"),

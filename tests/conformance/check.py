@@ -171,7 +171,7 @@ def _as_near(got: list[Any], want: list[Any], exact: list[Any]) -> bool:
     for g, w, e in zip(got, want, exact, strict=True):
         if not _is_half(w) or not isinstance(g, torch.Tensor) or g.shape != w.shape or g.dtype != w.dtype:
             return False
-        g, w, e = (x.detach().cpu().to(torch.float64) for x in (g, w, e))
+        g, w, e = (x.detach().cpu().to_dense().to(torch.float64) for x in (g, w, e))
         if not torch.equal(g.isfinite(), w.isfinite()):
             return False
         finite = w.isfinite() & e.isfinite()

@@ -12,6 +12,12 @@ Kernel = Callable[..., Any]
 # By overload, "add.Tensor": what the dispatcher calls for the device, without a row or in its place.
 KERNELS: dict[str, Kernel] = {}
 
+# By overload: what the dispatcher calls where an operand is a sparse COO tensor of the device.
+SPARSE: dict[str, Kernel] = {}
+
+# The same where an operand is a compressed one: CSR, CSC, BSR or BSC.
+SPARSE_COMPRESSED: dict[str, Kernel] = {}
+
 # By overload: what the dispatcher calls for the device both above autograd and below it.
 DIFFERENTIABLE: dict[str, Kernel] = {}
 

@@ -23,6 +23,7 @@ from torch.multiprocessing.reductions import reduce_tensor
 
 from .core import is_xla, native
 from .errors import ForkedProcessError
+from .sparse_parts import is_sparse, parts, rebuilding
 
 
 class _Storage:
@@ -79,6 +80,8 @@ def _reduce(x: torch.Tensor) -> Any:
     """Reduce a tensor as torch does, one of the device by a copy."""
     if not is_xla(x) or (x.requires_grad and not x.is_leaf):
         return reduce_tensor(x)  # type: ignore[no-untyped-call]
+    if is_sparse(x):
+        return rebuilding(x, parts(x))
     torch.utils.hooks.warn_if_has_hooks(x)
     data = x.detach()
     plain = torch._neg_view(data) if data.is_neg() else data

@@ -242,8 +242,8 @@ class Recorded:
             if (same := next((i for i, a in enumerate(args) if a is x), -1)) >= 0:
                 outputs.append(_Argument(same))  # a parameter that the backward pass takes
                 continue
-            if type(x) is not torch.Tensor or x.device.type != "xla":
-                self.reason = "it returns a tensor that is not on the device"
+            if type(x) is not torch.Tensor or x.device.type != "xla" or x.layout != torch.strided:
+                self.reason = "it returns a tensor that is not on the device, or is sparse"
                 return _Capture()
             if x.requires_grad:
                 if not self._state or self._differentiated:

@@ -15,7 +15,15 @@ from . import autocast, fallback, foreach, meta, plan, storage_kernels
 from .core import native
 from .device import torch_version
 from .errors import NotLoweredError
-from .kernels import AROUND_ROWS, DIFFERENTIABLE, HIGHER_ORDER, KERNELS, Kernel
+from .kernels import (
+    AROUND_ROWS,
+    DIFFERENTIABLE,
+    HIGHER_ORDER,
+    KERNELS,
+    SPARSE,
+    SPARSE_COMPRESSED,
+    Kernel,
+)
 from .plan import Plan
 from .rows import Row
 from .schema import Schema, of, parse, read
@@ -28,7 +36,7 @@ _BATCH_NORM = "native_batch_norm"
 OWN = "torch_go_xla"
 
 # What there is none of on xla, by the dispatch key that it would have.
-_ABSENT = {"Sparse": "sparse", "SparseCsr": "sparse", "NestedTensor": "nested", "Quantized": "quantized"}
+_ABSENT = {"NestedTensor": "nested", "Quantized": "quantized"}
 
 # Filled once, by `register`.
 _libraries: list[Any] = []  # they unregister when they die
@@ -227,9 +235,13 @@ def register(rows: Sequence[Row]) -> None:
     every.fallback(native().fast.counted(fallback.fallback), "PrivateUse1")
     for layout, kind in _ABSENT.items():
         every.fallback(storage_kernels.absent(kind), f"{layout}PrivateUse1")
+    for layout in ("Sparse", "SparseCsr"):
+        every.fallback(storage_kernels.not_for_sparse, f"{layout}PrivateUse1")
     every.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
     for dispatch_key, entries in (
         ("PrivateUse1", kernels | DIFFERENTIABLE),
+        ("SparsePrivateUse1", SPARSE),
+        ("SparseCsrPrivateUse1", SPARSE_COMPRESSED),
         ("NestedTensorPrivateUse1", storage_kernels.nested_metadata()),
         ("AutogradPrivateUse1", DIFFERENTIABLE),
         ("AutocastPrivateUse1", autocast.kernels()),

@@ -13,6 +13,7 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .core import native
+from .sparse_parts import parts, rebuilt
 from .transfer import in_huge_pages
 
 Fetch = Callable[[torch.UntypedStorage], torch.UntypedStorage]
@@ -85,9 +86,14 @@ def snapshot(storages: Iterable[torch.UntypedStorage], in_place: bool = False) -
 @plainly()
 def cpu_tensors(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
     """Return CPU copies of xla tensors, all of one moment; each has its memory to itself."""
-    dense = [_dense(unwrapped(t)) for t in tensors]
-    with snapshot([t.untyped_storage() for t in dense]) as fetch:
-        return [torch.empty(0, dtype=t.dtype).set_(fetch(t.untyped_storage()), 0, t.shape, t.stride()) for t in dense]
+    given = [unwrapped(t) for t in tensors]
+    held = [[_dense(part) for part in parts(t)] for t in given]
+    with snapshot([part.untyped_storage() for some in held for part in some]) as fetch:
+
+        def on_host(t: torch.Tensor) -> torch.Tensor:
+            return torch.empty(0, dtype=t.dtype).set_(fetch(t.untyped_storage()), 0, t.shape, t.stride())
+
+        return [rebuilt(t, [on_host(part) for part in some]) for t, some in zip(given, held, strict=True)]
 
 
 def _dense(tensor: torch.Tensor) -> torch.Tensor:

@@ -14,6 +14,7 @@ import torch
 
 from . import transfer
 from .core import device_index, native
+from .errors import NotLoweredError
 from .storage import new_storage, resize_storage
 from .transfer import contiguous_strides, new_tensor, storage_bytes
 
@@ -247,6 +248,11 @@ def absent(kind: str) -> Kernel:
         raise NotImplementedError(f"{op}: there are no {kind} tensors on xla")
 
     return kernel
+
+
+def not_for_sparse(op: Any, *args: Any, **kwargs: Any) -> Any:
+    """Refuse an op that has no kernel for sparse tensors."""
+    raise NotLoweredError(f"{op} is not supported for sparse tensors on xla; use their to_dense(), or their cpu()")
 
 
 # What makes nested tensors of layout torch.strided.

@@ -10,6 +10,7 @@ import torch
 
 from .._backend.core import native
 from .._backend.snapshot import unwrapped
+from .._backend.sparse_parts import is_sparse, parts, rebuilding
 from .._backend.storage import new_storage, resize_storage, saved_bytes
 
 Method = Callable[..., Any]
@@ -78,6 +79,8 @@ def reduce_ex(original: Method) -> Method:
     def _reduce_ex_internal(self: torch.Tensor, proto: int) -> Any:
         if self.device.type != "xla" or torch.serialization._serialization_tls.skip_data:
             return original(self, proto)
+        if is_sparse(self):
+            return rebuilding(self, parts(self))
         return _reduce_by_storage(unwrapped(self) if torch._is_functional_tensor(self) else self)
 
     return _reduce_ex_internal

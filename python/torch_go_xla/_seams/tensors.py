@@ -11,6 +11,7 @@ import torch
 
 from .._backend.core import native
 from .._backend.device import device_of
+from .._backend.sparse_parts import is_sparse
 
 Method = Callable[..., torch.Tensor]
 
@@ -52,7 +53,7 @@ def deepcopy(original: Method) -> Method:
     def __deepcopy__(self: torch.Tensor, memo: dict[Any, Any]) -> torch.Tensor:
         known = id(self) in memo
         copied = original(self, memo)
-        plain = type(self) is torch.Tensor and not self.is_conj() and not self.is_neg()
+        plain = type(self) is torch.Tensor and not (is_sparse(self) or self.is_conj() or self.is_neg())
         if plain and self.device.type == "xla" and not known:
             storages = memo.setdefault("torch", {})
             key = self.untyped_storage()._cdata

@@ -9,6 +9,7 @@ import torch
 
 from .. import _XLAC
 from .._backend.core import is_xla
+from .._backend.sparse_parts import parts
 from ..utils import utils as xu
 
 
@@ -133,12 +134,12 @@ def check_view_sharing(obj: Any) -> None:
     owners: dict[int, torch.Tensor] = {}
 
     def check(t: torch.Tensor) -> None:
-        storage = t.untyped_storage()._cdata
-        other = owners.setdefault(storage, t)
-        if other is not t:
-            raise RuntimeError(
-                f"Tensor {t.dtype}{list(t.size())} is sharing a view with tensor {other.dtype}{list(other.size())}"
-            )
+        for part in parts(t):
+            other = owners.setdefault(part.untyped_storage()._cdata, t)
+            if other is not t:
+                raise RuntimeError(
+                    f"Tensor {t.dtype}{list(t.size())} is sharing a view with tensor {other.dtype}{list(other.size())}"
+                )
 
     xu.for_each_instance(obj, lambda x: type(x) is torch.Tensor, check)
 

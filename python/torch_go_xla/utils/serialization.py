@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
 from .._backend.core import is_xla
 from .._backend.snapshot import snapshot, unwrapped
+from .._backend.sparse_parts import is_sparse
 from . import tensor_file, whole_file
 
 __all__ = ["TensorReference", "load", "save"]
@@ -158,7 +159,8 @@ def _write(data: Any, folder: str, path: str) -> Any:
 
 
 def _is_saved(leaf: Any) -> bool:
-    return isinstance(leaf, torch.Tensor) and is_xla(leaf)
+    """Tell whether a leaf has files of its own; sparse tensors go into the index."""
+    return isinstance(leaf, torch.Tensor) and is_xla(leaf) and not is_sparse(leaf)
 
 
 def _read(data: Any, folder: str, map_location: Any) -> Any:

@@ -38,7 +38,7 @@ DIFFERENCES: dict[str, str] = {
     "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu": "its second result is its own backward pass's",
     "linalg.eigh": "its vectors are unique up to their signs",
     "resize_": "torch's rule for it fails",
-    "to_sparse": "the device has no sparse tensors",
+    "to_sparse": "a DTensor is dense",
     "unbind": "along a sharded dimension torch refuses it",
 }
 DIFFERENCES |= dict.fromkeys(
