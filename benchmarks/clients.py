@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,7 +32,11 @@ def environment(name: str, cache: str | None = None) -> dict[str, str]:
 
 
 class Client:
-    """A subject in its own process. RuntimeError is what the subject could not do."""
+    """A subject in its own process. RuntimeError is what the subject could not do.
+
+    The process is stopped while it is not asked: threads that OpenBLAS and others leave spinning would slow down the
+    subject that comes next.
+    """
 
     def __init__(self, name: str, python: str, cache: str | None = None) -> None:
         self.name = name
@@ -43,12 +48,15 @@ class Client:
     def ask(self, **request: Any) -> Any:
         """Send a request and return the answer."""
         assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.send_signal(signal.SIGCONT)
         try:
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
             line = self._process.stdout.readline()
         except BrokenPipeError:
             line = ""
+        if line:
+            self._process.send_signal(signal.SIGSTOP)
         if not line:
             raise RuntimeError(f"the process of {self.name} ended with {self._process.wait()}")
         answer = json.loads(line)
@@ -60,6 +68,7 @@ class Client:
         """End the process."""
         assert self._process.stdin is not None
         self._process.stdin.close()
+        self._process.send_signal(signal.SIGCONT)
         self._process.wait()
 
 
