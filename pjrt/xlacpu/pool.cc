@@ -18,6 +18,7 @@ constexpr size_t kSmallPage = 4096;
 // Below this, malloc's own caches do as well.
 constexpr size_t kMappedFrom = size_t{256} << 10;
 constexpr size_t kMinAlignment = 64;  // a cache line, and XLA's own wish
+constexpr size_t kWarmPart = 64;      // of the limit; see KeptBlocks
 
 // Rounds up to an eighth of the power of two below: at most 12.5 % waste, and
 // at most eight classes for each doubling.
@@ -66,20 +67,35 @@ void RaiseTo(std::atomic<int64_t>& peak, int64_t value) {
 void* KeptBlocks::Take(size_t size_class) {
   auto it = classes_.find(size_class);
   if (it == classes_.end()) return nullptr;
-  void* block = it->second.back().address;
+  const Block block = it->second.back();
   it->second.pop_back();
   if (it->second.empty()) classes_.erase(it);
   bytes_ -= size_class;
-  return block;
+  Forget(block.age);
+  return block.address;
 }
 
 void KeptBlocks::Give(void* block, size_t size_class) {
-  // The kernel may take the pages of an unused block when memory runs short,
-  // without asking anyone; until it does, reuse costs nothing. On small pages
-  // this would triple the cost of the next use, so those are only bounded.
-  if (size_class >= kHugePage) madvise(block, size_class, MADV_FREE);
-  classes_[size_class].push_back({block, clock_++});
+  const uint64_t age = clock_++;
+  classes_[size_class].push_back({block, age});
   bytes_ += size_class;
+  // On small pages the kernel's leave to take them would triple the cost of the
+  // next use, so those are only bounded.
+  if (size_class < kHugePage) return;
+  warm_[age] = {block, size_class};
+  warm_bytes_ += size_class;
+  while (warm_bytes_ > warm_limit_) {
+    const auto [oldest, span] = *warm_.begin();
+    madvise(span.address, span.size, MADV_FREE);
+    Forget(oldest);
+  }
+}
+
+void KeptBlocks::Forget(uint64_t age) {
+  auto it = warm_.find(age);
+  if (it == warm_.end()) return;
+  warm_bytes_ -= it->second.size;
+  warm_.erase(it);
 }
 
 void KeptBlocks::Shrink(size_t bytes) {
@@ -89,6 +105,7 @@ void KeptBlocks::Shrink(size_t bytes) {
           return a.second.front().age < b.second.front().age;
         });
     munmap(oldest->second.front().address, oldest->first);
+    Forget(oldest->second.front().age);
     bytes_ -= oldest->first;
     oldest->second.pop_front();
     if (oldest->second.empty()) classes_.erase(oldest);
@@ -127,7 +144,8 @@ class MemoryPool::Block final : public xla::CpuMemory {
 MemoryPool::MemoryPool(const PoolOptions& options)
     : huge_pages_(options.huge_pages),
       limit_(LimitOf(options)),
-      kept_limit_(KeptLimitOf(options)) {}
+      kept_limit_(KeptLimitOf(options)),
+      kept_(limit_ / kWarmPart) {}
 
 absl::StatusOr<std::unique_ptr<xla::CpuMemory>> MemoryPool::Allocate(
     size_t size, size_t alignment) {

@@ -45,8 +45,15 @@ struct PoolFigures {
 };
 
 // Kept blocks by size class. Not thread-safe: MemoryPool's lock guards it.
+//
+// The kernel may take the pages of a kept block when memory runs short, without
+// asking anyone; until it does, reuse costs nothing. To tell it so takes as
+// long as to fill a few pages, so the newest blocks are its own: those that a
+// loop has again at once.
 class KeptBlocks {
  public:
+  // `warm` is how many bytes the kernel may not take.
+  explicit KeptBlocks(size_t warm) : warm_limit_(warm) {}
   ~KeptBlocks() { Shrink(0); }
 
   // The block of exactly this class that was freed last (it may still be in the
@@ -65,8 +72,17 @@ class KeptBlocks {
     void* address;
     uint64_t age;  // counts up with each Give
   };
+  struct Span {
+    void* address;
+    size_t size;
+  };
+
+  void Forget(uint64_t age);
+
   std::map<size_t, std::deque<Block>> classes_;  // oldest in front
-  size_t bytes_ = 0;
+  std::map<uint64_t, Span> warm_;  // by age
+  const size_t warm_limit_;
+  size_t bytes_ = 0, warm_bytes_ = 0;
   uint64_t clock_ = 0;
 };
 

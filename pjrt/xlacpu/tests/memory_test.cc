@@ -1,4 +1,9 @@
 // The pool behind device memory: figures, bounds, reuse.
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <utility>
+
 #include "harness.h"
 
 namespace {
@@ -58,6 +63,35 @@ TEST(freed_block_is_kept_and_taken_again) {
   stats = client.MemoryStats();
   EXPECT_EQ(stats.largest_free_block_bytes, int64_t{0});
   EXPECT_EQ(stats.peak_pool_bytes, 8 * kMiB);
+}
+
+// Bytes of this process that the kernel may take without asking.
+int64_t Offered() {
+  std::ifstream figures("/proc/self/smaps_rollup");
+  for (std::string word; figures >> word;) {
+    int64_t kilobytes = 0;
+    if (word == "LazyFree:" && figures >> kilobytes) return kilobytes << 10;
+  }
+  return 0;
+}
+
+TEST(oldest_kept_blocks_are_offered_to_the_kernel) {
+  // A sixty-fourth of the limit is not: two blocks.
+  Client client({IntOption("cpu_memory_limit_bytes", 640 * kMiB)});
+  const int64_t before = Offered();
+  std::vector<Buffer> blocks;
+  for (int i = 0; i < 4; ++i) {
+    blocks.push_back(Block(client, 4 * kMiB));
+    std::memset(reinterpret_cast<void*>(blocks.back().Pointer()), 1, 4 * kMiB);
+  }
+  const uintptr_t newest = blocks.back().Pointer();
+  for (Buffer& block : blocks) Buffer(std::move(block));
+  EXPECT_EQ(Offered() - before, 8 * kMiB);
+  // A loop that has its block again at once offers nothing more.
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(Block(client, 4 * kMiB).Pointer(), newest);
+  }
+  EXPECT_EQ(Offered() - before, 8 * kMiB);
 }
 
 TEST(kept_memory_is_bounded) {
