@@ -76,7 +76,7 @@ func measuredKernels() map[ir.Op][]kernel {
 			m[op] = append(m[op], k)
 		}
 	}
-	add(kernel{nanoseconds: 0.1, fuses: true}, "abs neg floor ceil round trunc reciprocal sign relu maximum minimum add.Tensor sub.Tensor mul.Tensor div.Tensor clamp "+
+	add(kernel{nanoseconds: 0.1, fuses: true}, "abs neg isnan floor ceil round trunc reciprocal sign relu maximum minimum add.Tensor sub.Tensor mul.Tensor div.Tensor clamp "+
 		"eq.Tensor ne.Tensor lt.Tensor le.Tensor gt.Tensor ge.Tensor eq.Scalar ne.Scalar lt.Scalar le.Scalar gt.Scalar ge.Scalar")
 	add(kernel{nanoseconds: 2, fuses: true}, "sin cos exp exp2 expm1 log1p sigmoid gelu silu erfinv pow.Tensor_Scalar pow.Tensor_Tensor")
 	add(kernel{nanoseconds: 2, fuses: true, types: []dtype.DType{dtype.BF16, dtype.F16}}, "log sqrt") // in f32 a NaN costs torch 60 times as much

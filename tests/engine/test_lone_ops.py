@@ -84,6 +84,8 @@ OPS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "product with a transpose": (lambda x, y: x @ y.T, (floats(64, 64), floats(32, 64))),
     "det": (torch.linalg.det, (spd(32),)),
     "cholesky": (torch.linalg.cholesky, (spd(32),)),
+    "svd": (torch.linalg.svd, (floats(32, 32),)),
+    "eigh": (torch.linalg.eigh, (spd(32),)),
     "convolution": (lambda x, w: F.conv2d(x, w, padding=1), (floats(2, 16, 32, 32), floats(16, 16, 3, 3))),
     "attention": (lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True), (floats(1, 4, 32, 64),)),
 }
