@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
@@ -137,8 +136,8 @@ func (w *lowering) take(v stablehlo.Value) stablehlo.Value {
 	return w.b.Param(v.Shape())
 }
 
-// attributesOf reads an object of JSON with texts, booleans, numbers, and lists of one of the last two kinds. Integers
-// are i64, others f32, as torch_xla writes them.
+// attributesOf reads an object of JSON with texts, booleans, numbers, and lists of booleans or of numbers. Integers are
+// i64, others f32, as torch_xla writes them; a list with one other is f32.
 func attributesOf(text string) (attrs []stablehlo.Attr, err error) {
 	if text == "" {
 		return nil, nil
@@ -150,46 +149,68 @@ func attributesOf(text string) (attrs []stablehlo.Attr, err error) {
 		return nil, fmt.Errorf("expected its attributes as an object of JSON: %w", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		text, kind, err := attribute(values[name])
-		switch list, isList := values[name].([]any); {
-		case err != nil:
+		a, err := attribute(name, values[name])
+		if err != nil {
 			return nil, fmt.Errorf("attribute %s: %w", name, err)
-		case isList:
-			text = fmt.Sprintf("dense<%s> : tensor<%dx%s>", text, len(list), kind)
-		case kind == "i64" || kind == "f32":
-			text += " : " + kind
 		}
-		attrs = append(attrs, stablehlo.RawAttr(stablehlo.StringAttr("", name).Value(), text))
+		attrs = append(attrs, a)
 	}
 	return attrs, nil
 }
 
-// attribute is a value as MLIR writes it, and the element type of a number or a list.
-func attribute(value any) (text, kind string, err error) {
+func attribute(name string, value any) (stablehlo.Attr, error) {
 	switch v := value.(type) {
 	case string:
-		return stablehlo.StringAttr("", v).Value(), "text", nil
+		return stablehlo.StringAttr(name, v), nil
 	case bool:
-		return strconv.FormatBool(v), "i1", nil
+		return stablehlo.BoolAttr(name, v), nil
 	case json.Number:
-		if _, err := v.Int64(); err == nil {
-			return v.String(), "i64", nil
+		if n, err := v.Int64(); err == nil {
+			return stablehlo.Int64Attr(name, n), nil
 		}
 		f, err := v.Float64()
-		return strings.TrimSuffix(stablehlo.Float32Attr("", float32(f)).Value(), " : f32"), "f32", err
+		return stablehlo.Float32Attr(name, float32(f)), err
 	case []any:
-		var texts []string
-		for _, x := range v {
-			t, k, err := attribute(x)
-			if _, nested := x.([]any); err != nil || nested || k == "text" || kind != "" && k != kind {
-				return "", "", fmt.Errorf("want numbers, or booleans, of one type: got %v", v)
-			}
-			texts, kind = append(texts, t), k
+		if booleans, ok := each(v, func(x any) (bool, bool) { b, ok := x.(bool); return b, ok }); ok && len(v) > 0 {
+			return stablehlo.DenseAttr(name, booleans), nil
 		}
-		if kind == "" {
-			return "[]", "i64", nil
+		if integers, ok := each(v, integer); ok {
+			return stablehlo.DenseAttr(name, integers), nil
 		}
-		return "[" + strings.Join(texts, ", ") + "]", kind, nil
+		if floats, ok := each(v, float); ok {
+			return stablehlo.DenseAttr(name, floats), nil
+		}
+		return stablehlo.Attr{}, fmt.Errorf("want a list of numbers or of booleans: got %v", v)
 	}
-	return "", "", fmt.Errorf("want a text, a boolean, a number or a list: got %v", value)
+	return stablehlo.Attr{}, fmt.Errorf("want a text, a boolean, a number or a list: got %v", value)
+}
+
+// each reads all values of a list; false: one is of another type.
+func each[T any](values []any, read func(any) (T, bool)) ([]T, bool) {
+	out := make([]T, len(values))
+	for i, v := range values {
+		var ok bool
+		if out[i], ok = read(v); !ok {
+			return nil, false
+		}
+	}
+	return out, true
+}
+
+func integer(value any) (int64, bool) {
+	n, isNumber := value.(json.Number)
+	if !isNumber {
+		return 0, false
+	}
+	i, err := n.Int64()
+	return i, err == nil
+}
+
+func float(value any) (float32, bool) {
+	n, isNumber := value.(json.Number)
+	if !isNumber {
+		return 0, false
+	}
+	f, err := n.Float64()
+	return float32(f), err == nil
 }

@@ -1,14 +1,12 @@
 package stablehlo
 
 import (
+	"fmt"
 	"strconv"
 )
 
 // Attr is a named MLIR attribute of a parameter, a result, an operation or the module.
 type Attr struct{ name, value string }
-
-// Value is the MLIR text of an attribute's value.
-func (a Attr) Value() string { return a.value }
 
 // RawAttr is an attribute whose value is MLIR text, such as `#sdy.sharding<@mesh, [{"x"}, {}]>`.
 func RawAttr(name, value string) Attr { return Attr{name, value} }
@@ -39,6 +37,26 @@ func Int64sAttr(name string, value []int64) Attr {
 	return Attr{name, string(appendInt64Array(nil, value))}
 }
 
+// DenseAttr is a tensor attribute of rank 1, such as dense<[1, 2]> : tensor<2xi64>.
+func DenseAttr[T int64 | float32 | bool](name string, values []T) Attr {
+	element := "i64"
+	out := []byte("dense<[")
+	for i, value := range values {
+		if i > 0 {
+			out = append(out, ", "...)
+		}
+		switch v := any(value).(type) {
+		case int64:
+			out = strconv.AppendInt(out, v, 10)
+		case float32:
+			out, element = appendFloat32(out, v), "f32"
+		case bool:
+			out, element = strconv.AppendBool(out, v), "i1"
+		}
+	}
+	return Attr{name, fmt.Sprintf("%s]> : tensor<%dx%s>", out, len(values), element)}
+}
+
 // Alias says that the parameter's buffer must become that of the result with this index
 // (tf.aliasing_output): a donation with a named receiver.
 func Alias(result int) Attr { return Int32Attr("tf.aliasing_output", int32(result)) }
@@ -63,13 +81,25 @@ func appendAttrs(out []byte, attrs []Attr) []byte {
 		if i > 0 {
 			out = append(out, ", "...)
 		}
-		out = append(out, a.name...)
+		out = appendAttrName(out, a.name)
 		if a.value != "" {
 			out = append(out, " = "...)
 			out = append(out, a.value...)
 		}
 	}
 	return append(out, '}')
+}
+
+// appendAttrName prints a name, quoted where MLIR would not read it bare.
+func appendAttrName(out []byte, name string) []byte {
+	for i := range len(name) {
+		c := name[i]
+		letter := 'a' <= c|0x20 && c|0x20 <= 'z' || c == '_'
+		if !letter && (i == 0 || !('0' <= c && c <= '9' || c == '$' || c == '.')) {
+			return appendQuoted(out, name)
+		}
+	}
+	return append(out, name...)
 }
 
 // appendQuoted prints an MLIR string literal: escapes are \\, \" and two hex digits.

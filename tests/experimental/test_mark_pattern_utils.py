@@ -16,9 +16,16 @@ from torch_go_xla.experimental.mark_pattern_utils import StableHLOCompositeBuild
 
 
 def gelu(x: torch.Tensor) -> torch.Tensor:
-    builder = StableHLOCompositeBuilder(
-        "test.gelu", {"approximate": "tanh", "of": 2, "at": 0.5, "on": True, "n": [1, 2]}
-    )
+    attributes = {
+        "approximate": "tanh",
+        "of": 2,
+        "at": 0.5,
+        "on": True,
+        "n": [1, 2],
+        "a b": [True, False],
+        "1": [0.5, -1.0],
+    }
+    builder = StableHLOCompositeBuilder("test.gelu", attributes)
     return builder.mark_outputs(F.gelu(builder.mark_inputs(x), approximate="tanh"))
 
 
@@ -35,8 +42,8 @@ def test_one_operation_with_its_attributes() -> None:
     text = xm.get_stablehlo([y])
     assert [name for _, name in composites(text)] == ["test.gelu"], text
     for attribute in (
-        '"approximate" = "tanh"', '"of" = 2 : i64', '"at" = 0.5 : f32', '"on" = true',
-        '"n" = dense<[1, 2]> : tensor<2xi64>',
+        'approximate = "tanh"', "of = 2 : i64", "at = 0.5 : f32", "on = true", "n = dense<[1, 2]> : tensor<2xi64>",
+        '"a b" = dense<[true, false]> : tensor<2xi1>', '"1" = dense<[0.5, -1.0]> : tensor<2xf32>',
     ):  # fmt: skip
         assert attribute in text
     main = text[text.index("@main") :]
