@@ -43,7 +43,9 @@ def _graphs() -> list[dict[str, float]]:
 
     import torch_go_xla
     import torch_go_xla.debug.metrics as met
+    from torch_go_xla.tiers import set_tier
 
+    set_tier("compile")
     start = torch.zeros(2, 2, device="xla")
     torch_go_xla.sync(wait=True)
 

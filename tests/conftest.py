@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 # No test depends on how long a compilation takes.
 os.environ.setdefault("TORCH_GO_XLA_PROGRESS", "0")
@@ -16,6 +17,10 @@ import torch
 import torch_go_xla
 from torch_go_xla._core import core
 from torch_go_xla.tiers import set_tier
+
+TESTS = Path(__file__).parent
+# Folders of tests about lowerings: op by op, torch's kernels would be compared with themselves.
+LOWERINGS = {"composed", "conformance", "ir", "ops", "zoo"}
 
 Runner = Callable[..., processes.Outcome]
 
@@ -35,10 +40,17 @@ def _nothing_is_left_untold() -> Iterator[None]:
             core.finish_all(range(core.device_count()))
 
 
+def _is_compiled(test: pytest.Item) -> bool:
+    """Whether a test is about compiled programs, or about lowerings and XLA_TIER does not say how it runs."""
+    if test.get_closest_marker("compiled") is not None:
+        return True
+    return "XLA_TIER" not in os.environ and not LOWERINGS.isdisjoint(test.path.relative_to(TESTS).parts)
+
+
 @pytest.fixture(autouse=True)
 def _compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Compile each graph where a test is about programs, in the processes that it starts too."""
-    if request.node.get_closest_marker("compiled") is None:
+    """Compile each graph where a test needs that, in the processes that it starts too."""
+    if not _is_compiled(request.node):
         yield
         return
     monkeypatch.setenv("XLA_TIER", "compile")

@@ -408,6 +408,11 @@ def test_a_graph_is_compiled_when_that_pays():
     torch.testing.assert_close(y.cpu(), step(x.cpu()))
 
 
+def test_what_is_told_of_a_new_graph(python):
+    told = python("config/graph.py", XLA_TIER="auto", PT_XLA_DEBUG_LEVEL="1").err
+    assert re.search(r"runs op by op: seen 1 time, a compilation is worth it from \d+, a program of 4 nodes", told)
+
+
 def test_a_graph_that_runs_op_by_op_is_lowered_when_its_program_is_needed(ok):
     """The program of few launches is never needed, unless somebody asks from when on it pays."""
 

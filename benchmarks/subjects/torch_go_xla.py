@@ -6,6 +6,7 @@ from . import Subject
 
 IMPORT = "import torch, torch_go_xla"
 CACHE = "XLA_PERSISTENT_CACHE_PATH"
+ENVIRONMENT = {"XLA_TIER": "compile"}  # steady steps are measured: `auto` would compile them in the middle
 
 
 def subject() -> Subject:

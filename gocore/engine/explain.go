@@ -188,11 +188,11 @@ func parts(line string) (p parsed) {
 // String is the explanation for people.
 func (c Compilation) String() string {
 	var b strings.Builder
-	what := "compiles"
+	what := "compiles a program"
 	if how := tierOf(c.ops); how != "" {
-		what = "runs " + how
+		what = "runs " + how + ", a program"
 	}
-	fmt.Fprintf(&b, "torch_go_xla: step %d on %s %s a program of %d nodes: %s", c.Step, c.Device, what, c.Nodes, c.Reason)
+	fmt.Fprintf(&b, "torch_go_xla: step %d on %s %s of %d nodes: %s", c.Step, c.Device, what, c.Nodes, c.Reason)
 	if c.Nearest > 0 {
 		fmt.Fprintf(&b, "\n  nearest: the program of step %d, equal up to node %d", c.Nearest, c.Equal)
 		fmt.Fprintf(&b, "\n  was: %s\n  now: %s", c.Was, c.Now)

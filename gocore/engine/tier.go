@@ -81,8 +81,8 @@ func tierOf(ops *interpretable) string {
 	case ops.lone:
 		return "by torch's kernels, as there is little to fuse"
 	}
-	times := "times"
-	if ops.seen == 1 {
+	seen, times := max(ops.seen, 1), "times" // it is asked while the first launch is planned, too
+	if seen == 1 {
 		times = "time"
 	}
 	if ops.kept {
@@ -91,7 +91,7 @@ func tierOf(ops *interpretable) string {
 	ops.weigh()
 	worth := ops.cost.worth()
 	if worth == 0 {
-		return fmt.Sprintf("op by op: seen %d %s, a compilation gains nothing", ops.seen, times)
+		return fmt.Sprintf("op by op: seen %d %s, a compilation gains nothing", seen, times)
 	}
-	return fmt.Sprintf("op by op: seen %d %s, a compilation is worth it from %d", ops.seen, times, worth)
+	return fmt.Sprintf("op by op: seen %d %s, a compilation is worth it from %d", seen, times, worth)
 }

@@ -5,7 +5,7 @@ Importing the package makes ``xla`` a device of torch::
     import torch, torch_go_xla
     x = torch.randn(2, 3, device="xla")
     y = (x @ x.T).relu()      # recorded
-    torch_go_xla.sync()       # compiled, once, and run
+    torch_go_xla.sync()       # runs, while Python goes on
     print(y)
 
 The names are those of ``torch_xla``. The device opens with the first tensor, not at the import.
@@ -182,7 +182,7 @@ def sync(wait: bool = False, reset_scope: bool = True) -> None:
     Example:
         >>> import torch, torch_go_xla
         >>> x = torch.ones(2, device="xla") + 1  # recorded
-        >>> torch_go_xla.sync()  # compiled and run, while Python goes on
+        >>> torch_go_xla.sync()  # runs, while Python goes on
         >>> x.tolist()
         [2.0, 2.0]
     """

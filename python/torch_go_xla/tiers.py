@@ -4,10 +4,10 @@ A graph that runs op by op starts at once; one that is compiled runs faster each
 for the rounding: an op's kernel and the compiler's code add in different orders. A graph with an op that has no such
 kernel is compiled, as is everything on other devices and with SPMD.
 
-- ``compile``: XLA compiles it before it first runs (the default).
+- ``auto``: it runs op by op until a compilation is predicted to pay (the default). That is a function of the graph and
+  of how often it was seen, so two runs of a program give the same bits.
+- ``compile``: XLA compiles it before it first runs.
 - ``eager``: it runs op by op, always.
-- ``auto``: it runs op by op until a compilation is predicted to pay. That is a function of the graph and of how often
-  it was seen, so two runs of a program give the same bits.
 - ``background``: it runs op by op while XLA compiles it. Which run is the first compiled one depends on the time.
 
 ``XLA_TIER`` sets it for a process.

@@ -84,6 +84,7 @@ def test_the_founding_promise_under_every_pair(ok, start: int, tmp_path: Path) -
     ok(f"import sys, pytest; sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', *{tests}]))", **env)
 
 
+@pytest.mark.compiled
 def test_what_is_written_for_the_curious(ok, python, tmp_path: Path) -> None:
     graphs, told = tmp_path / "graphs", tmp_path / "told"
     files = {"XLA_SAVE_TENSORS_FILE": str(graphs), "PT_XLA_DEBUG": "1", "PT_XLA_DEBUG_FILE": str(told)}

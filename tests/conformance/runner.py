@@ -68,7 +68,7 @@ class Worker:
     def _start(self) -> None:
         command = [sys.executable, "-m", "tests.conformance.worker"]
         parts = [str(_ROOT), str(_ROOT / "python"), os.environ.get("PYTHONPATH", "")]
-        env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in parts if p)}
+        env = {"XLA_TIER": "compile"} | os.environ | {"PYTHONPATH": os.pathsep.join(p for p in parts if p)}
         self.errors.seek(0)
         self.errors.truncate()
         self.served = 0

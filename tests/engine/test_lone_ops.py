@@ -108,6 +108,7 @@ def test_an_op_runs_by_torchs_kernel(name: str) -> None:
         torch.testing.assert_close(g.cpu(), want, equal_nan=True)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     "op",
     [
@@ -146,6 +147,7 @@ def test_an_op_in_place_gives_its_storage_a_new_value(op: Callable[[torch.Tensor
     torch.testing.assert_close(kept.cpu(), before)
 
 
+@pytest.mark.compiled
 def test_a_large_op_in_place_saves_a_buffer() -> None:
     x = torch.ones(3 << 20, device="xla")
     torch_go_xla.sync(wait=True)
@@ -244,6 +246,7 @@ def test_no_buffer_stays() -> None:
     assert xm.get_memory_info("xla:0")["bytes_used"] <= before
 
 
+@pytest.mark.compiled
 def test_a_small_result_is_given_to_programs_that_read_it() -> None:
     host = floats(SIZE) - 0.5
     x = host.to("xla")

@@ -107,7 +107,10 @@ def work(
     The process is ended at the time ``end``, whatever it does.
     """
     path = [str(file.parent), *(str(c / "test") for c in checkouts), os.environ.get("PYTHONPATH", "")]
-    env = {"PJRT_DEVICE": "CPU", **os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONUNBUFFERED": "1"}
+    env = {
+        "PJRT_DEVICE": "CPU", "XLA_TIER": "compile",
+        **os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONUNBUFFERED": "1",
+    }  # fmt: skip
     env["PYTORCH_PRINT_REPRO_ON_FAILURE"] = "0"
     with TemporaryDirectory() as folder:
         journal, said = Path(folder) / "journal", Path(folder) / "said"

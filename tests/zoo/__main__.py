@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import importlib.metadata
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -53,9 +54,9 @@ def line(r: Report) -> str:
 
 def separately(name: str) -> str:
     """Run a model in a process of its own; return its row of the table, or what is wrong."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "tests.zoo", "--row", name], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-W", "ignore", "-m", "tests.zoo", "--row", name]
+    env = {"XLA_TIER": "compile"} | os.environ
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     rows = [text for text in done.stdout.splitlines() if text.startswith("| ")]
     return rows[-1] + "\n" if rows and not done.returncode else f"{name}: {done.stdout[-500:]}{done.stderr[-1500:]}"
 
