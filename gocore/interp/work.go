@@ -26,36 +26,10 @@ type Work struct {
 	Kept int64
 }
 
-// Multiplications are those of a product of matrices or a convolution, on which compiled programs and torch's kernels
-// spend the same time; 0 for another node.
+// Multiplications are those of a product of matrices or a convolution; 0 for another node. See ops.Row.
 func Multiplications(g *ir.Graph, id ir.ID) int64 {
-	in, out := g.In(id), g.Shape(id).Numel()
-	rowLength := func(matrix int) int64 {
-		dims := g.Shape(in[matrix]).Dims
-		return dims[len(dims)-1]
-	}
-	channel := func(kernel int) int64 {
-		s := g.Shape(in[kernel])
-		return s.Numel() / max(s.Dims[0], 1)
-	}
-	scores := func(query int) int64 { // the multiplications of queries by keys
-		return g.Shape(in[query]).Numel() * g.Shape(in[query+1]).Dims[2]
-	}
-	switch ops.Of(g.At(id).Op).Name {
-	case "mm", "bmm", "mv", "dot", "vdot":
-		return out * rowLength(0)
-	case "addmm", "baddbmm", "addmv":
-		return out * rowLength(1)
-	case "addbmm":
-		return out * rowLength(1) * g.Shape(in[1]).Dims[0]
-	case "convolution":
-		return out * channel(1)
-	case "convolution_backward":
-		return 2 * g.Shape(in[0]).Numel() * channel(2)
-	case "_scaled_dot_product_flash_attention_for_cpu":
-		return 2 * scores(0)
-	case "_scaled_dot_product_flash_attention_for_cpu_backward":
-		return 5 * scores(1)
+	if row := ops.Of(g.At(id).Op); row != nil && row.Multiplications != nil {
+		return row.Multiplications(g, id)
 	}
 	return 0
 }

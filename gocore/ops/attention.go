@@ -18,6 +18,7 @@ var attentionRows = []Row{
 		Schema: "(Tensor query, Tensor key, Tensor value, float dropout_p=0., bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)", Strides: Preserved,
 		Torch: &Kernel{Check: "attention", Orders: attentionOrders,
 			When: func(l *Lowering) bool { return scores(l, 0) >= minScores }},
+		Multiplications: attended(2, 0),
 		Infer: func(c *Ctx) error {
 			if err := inferAttention(c, attentionArgs{query: 0, dropout: 3, mask: 5}); err != nil {
 				return err
@@ -33,6 +34,7 @@ var attentionRows = []Row{
 		Schema: "(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)",
 		Torch: &Kernel{Check: "attention_gradient", Orders: attentionBackOrders,
 			When: func(l *Lowering) bool { return scores(l, 1) >= minScores }},
+		Multiplications: attended(5, 1),
 		Infer: func(c *Ctx) error {
 			if err := inferAttention(c, attentionArgs{query: 1, dropout: 6, mask: 8}); err != nil {
 				return err

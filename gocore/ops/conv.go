@@ -15,9 +15,9 @@ const convolutionSchema = "(Tensor input, Tensor weight, Tensor? bias, SymInt[] 
 // convolution_backward's results are masked by output_mask: a gradient that is not asked for has no
 // elements, and the registration replaces it by None.
 var convRows = []Row{
-	{Name: "convolution", Schema: convolutionSchema, Strides: FormatOfAny, Torch: &Kernel{When: convolvesFaster}, Infer: inferConvolution, Lower: lowerConvolution},
+	{Name: "convolution", Schema: convolutionSchema, Strides: FormatOfAny, Torch: &Kernel{When: convolvesFaster}, Multiplications: convolution, Infer: inferConvolution, Lower: lowerConvolution},
 	{Name: "convolution_overrideable", Unsafe: true, Schema: convolutionSchema, Strides: FormatOfAny, Infer: inferConvolution, Lower: lowerConvolution},
-	{Name: "convolution_backward", Schema: "(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)", Strides: FormatOfAny, StridesOf: 1, Torch: &Kernel{When: convolvesBackFaster, Asked: func(l *Lowering) []bool { return truths(l.Ints(10)) }, Check: "convolution_gradient"},
+	{Name: "convolution_backward", Schema: "(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)", Strides: FormatOfAny, StridesOf: 1, Torch: &Kernel{When: convolvesBackFaster, Asked: func(l *Lowering) []bool { return truths(l.Ints(10)) }, Check: "convolution_gradient"}, Multiplications: convolutionBackward,
 		Infer: func(c *Ctx) error { return inferConvolutionBackward(c, 4) },
 		Lower: func(l *Lowering) { lowerConvolutionBackward(l, 4) }},
 	{Name: "convolution_backward_overrideable", Unsafe: true, Schema: "(Tensor grad_output, Tensor input, Tensor weight, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias)", Strides: FormatOfAny, StridesOf: 1,

@@ -16,31 +16,31 @@ import (
 // operands' type, then the scaled sum with self, then one rounding to the result's type.
 var matmulRows = join(
 	[]Row{
-		{Name: "mm", Shortcut: &Shortcut{Names: "mm matmul __matmul__", Rank: 2}, Schema: "(Tensor self, Tensor mat2) -> Tensor", ExactOut: true, Torch: &Kernel{Out: "out", When: multipliesFaster},
+		{Name: "mm", Shortcut: &Shortcut{Names: "mm matmul __matmul__", Rank: 2}, Schema: "(Tensor self, Tensor mat2) -> Tensor", ExactOut: true, Torch: &Kernel{Out: "out", When: multipliesFaster}, Multiplications: rowsOf(0),
 			Infer: func(c *Ctx) error { return inferMM(c, 0, 1, c.In(0).DType) },
 			Lower: func(l *Lowering) { lowerProduct(l, 0, 1) }},
-		{Name: "mm.dtype", Schema: "(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor", ExactOut: true,
+		{Name: "mm.dtype", Schema: "(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor", ExactOut: true, Multiplications: rowsOf(0),
 			Infer: func(c *Ctx) error { return inferMM(c, 0, 1, c.Type(2)) },
 			Lower: func(l *Lowering) { lowerProduct(l, 0, 1) }},
-		{Name: "bmm", Shortcut: &Shortcut{Names: "bmm", Rank: 3}, Schema: "(Tensor self, Tensor mat2) -> Tensor", ExactOut: true, Torch: &Kernel{Out: "out", When: multipliesFaster},
+		{Name: "bmm", Shortcut: &Shortcut{Names: "bmm", Rank: 3}, Schema: "(Tensor self, Tensor mat2) -> Tensor", ExactOut: true, Torch: &Kernel{Out: "out", When: multipliesFaster}, Multiplications: rowsOf(0),
 			Infer: func(c *Ctx) error { return inferBMM(c, 0, 1, c.In(0).DType) },
 			Lower: func(l *Lowering) { lowerProduct(l, 0, 1) }},
-		{Name: "bmm.dtype", Schema: "(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor", ExactOut: true,
+		{Name: "bmm.dtype", Schema: "(Tensor self, Tensor mat2, ScalarType out_dtype) -> Tensor", ExactOut: true, Multiplications: rowsOf(0),
 			Infer: func(c *Ctx) error { return inferBMM(c, 0, 1, c.Type(2)) },
 			Lower: func(l *Lowering) { lowerProduct(l, 0, 1) }},
-		{Name: "addmm", Schema: "(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", ExactOut: true,
+		{Name: "addmm", Schema: "(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", ExactOut: true, Multiplications: rowsOf(1),
 			Infer: func(c *Ctx) error { return inferAddMM(c, c.In(1).DType) },
 			Lower: func(l *Lowering) { lowerAddProduct(l, 3, 4) }},
-		{Name: "addmm.dtype", Schema: "(Tensor self, Tensor mat1, Tensor mat2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor", ExactOut: true,
+		{Name: "addmm.dtype", Schema: "(Tensor self, Tensor mat1, Tensor mat2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor", ExactOut: true, Multiplications: rowsOf(1),
 			Infer: func(c *Ctx) error { return inferAddMM(c, c.Type(3)) },
 			Lower: func(l *Lowering) { lowerAddProduct(l, 4, 5) }},
-		{Name: "baddbmm", Schema: "(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", ExactOut: true,
+		{Name: "baddbmm", Schema: "(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", ExactOut: true, Multiplications: rowsOf(1),
 			Infer: func(c *Ctx) error { return inferBAddBMM(c, c.In(1).DType) },
 			Lower: func(l *Lowering) { lowerAddProduct(l, 3, 4) }},
-		{Name: "baddbmm.dtype", Schema: "(Tensor self, Tensor batch1, Tensor batch2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor", ExactOut: true,
+		{Name: "baddbmm.dtype", Schema: "(Tensor self, Tensor batch1, Tensor batch2, ScalarType out_dtype, *, Scalar beta=1, Scalar alpha=1) -> Tensor", ExactOut: true, Multiplications: rowsOf(1),
 			Infer: func(c *Ctx) error { return inferBAddBMM(c, c.Type(3)) },
 			Lower: func(l *Lowering) { lowerAddProduct(l, 4, 5) }},
-		{Name: "addbmm", Schema: "(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", ExactOut: true,
+		{Name: "addbmm", Schema: "(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", ExactOut: true, Multiplications: sumOfProducts,
 			Infer: inferAddBMM,
 			Lower: func(l *Lowering) {
 				p := l.dot(l.In(1), l.In(2), stablehlo.DotDims{LhsContract: []int64{0, 2}, RhsContract: []int64{0, 1}})
@@ -48,7 +48,7 @@ var matmulRows = join(
 			}},
 		{Name: "addr", Schema: "(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", Strides: Iterated, Overlap: Aligned,
 			Infer: inferAddR, Lower: lowerAddR},
-		{Name: "_addmm_activation", Schema: "(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, bool use_gelu=False) -> Tensor",
+		{Name: "_addmm_activation", Schema: "(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, bool use_gelu=False) -> Tensor", Multiplications: rowsOf(1),
 			Infer: func(c *Ctx) error { return inferAddMM(c, c.In(1).DType) },
 			Lower: lowerAddMMActivation},
 	},
@@ -56,15 +56,15 @@ var matmulRows = join(
 )
 
 var vectorProductRows = []Row{
-	{Name: "mv", Schema: "(Tensor self, Tensor vec) -> Tensor", ExactOut: true,
+	{Name: "mv", Schema: "(Tensor self, Tensor vec) -> Tensor", ExactOut: true, Multiplications: rowsOf(0),
 		Infer: func(c *Ctx) error { return inferMV(c, nil, c.In(0), c.In(1)) },
 		Lower: func(l *Lowering) { lowerProduct(l, 0, 1) }},
-	{Name: "addmv", Schema: "(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor", ExactOut: true,
+	{Name: "addmv", Schema: "(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor", ExactOut: true, Multiplications: rowsOf(1),
 		Infer: func(c *Ctx) error { return inferMV(c, c.In(0), c.In(1), c.In(2)) },
 		Lower: func(l *Lowering) { lowerAddProduct(l, 3, 4) }},
-	{Name: "dot", Schema: "(Tensor self, Tensor tensor) -> Tensor", ExactOut: true,
+	{Name: "dot", Schema: "(Tensor self, Tensor tensor) -> Tensor", ExactOut: true, Multiplications: rowsOf(0),
 		Infer: inferDot, Lower: func(l *Lowering) { lowerProduct(l, 0, 1) }},
-	{Name: "vdot", Schema: "(Tensor self, Tensor other) -> Tensor", ExactOut: true,
+	{Name: "vdot", Schema: "(Tensor self, Tensor other) -> Tensor", ExactOut: true, Multiplications: rowsOf(0),
 		Infer: inferDot, Lower: func(l *Lowering) {
 			x := l.In(0)
 			if x.DType().IsComplex() {

@@ -71,6 +71,9 @@ type Row struct {
 	Random bool
 	// Torch says how torch's own CPU kernel computes the op, and where it is the faster; nil if programs never call it.
 	Torch *Kernel
+	// Multiplications counts those of a node of a product of matrices or a convolution; nil: the op is neither. Compiled
+	// programs and torch's kernels spend the same time on them.
+	Multiplications func(g *ir.Graph, node ir.ID) int64
 	// Unsafe marks an op whose kernel of torch's on the CPU may end the process, or reads or writes memory that it was
 	// not given. Such a kernel takes indices, lengths or pivots on trust. Package interp does not call it.
 	Unsafe bool
