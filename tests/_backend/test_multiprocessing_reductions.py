@@ -165,3 +165,10 @@ def test_a_forked_process_is_told_what_to_do() -> None:
     kind, text = answers.get(timeout=120)
     process.join(60)
     assert kind == "ForkedProcessError" and "spawn" in text and ".cpu()" in text
+
+
+def test_sparse_tensors_arrive(peer: Any) -> None:
+    for x in (torch.eye(3).to_sparse(), torch.eye(3).to_sparse_csr(), torch.eye(4).to_sparse_bsc((2, 2))):
+        back = peer("sparse", x.to("xla"))
+        assert (back.layout, back.device.type) == (x.layout, "xla")
+        assert torch.equal(back.cpu().to_dense(), x.to_dense())

@@ -24,7 +24,7 @@ DIFFERENTIABLE: dict[str, Kernel] = {}
 # By overload of a row: makes the kernel that the dispatcher calls of the row's own.
 AROUND_ROWS: dict[str, Callable[[Kernel], Kernel]] = {}
 
-# By overload of a row: what computes it where the row cannot tell the size of its result from its operands.
+# By overload of a row: what computes it where the size of its result depends on values, or the result is sparse.
 UNSIZED: dict[str, Kernel] = {}
 
 # By name of a higher-order op: its kernel for the device; where it raises NotLoweredError torch's own runs.

@@ -76,6 +76,12 @@ CONSTRUCTED: dict[str, Case] = {
     "without elements": lambda d: torch.sparse_coo_tensor((2, 3), device=d),
     "of a type": lambda d: torch.sparse_coo_tensor((2, 3), dtype=torch.int64, device=d),
     "that is coalesced": lambda d: torch.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (2,), is_coalesced=True, device=d),
+    "coalesced and checked": lambda d: torch.sparse_coo_tensor(
+        [[0, 1]], [1.0, 2.0], (2,), is_coalesced=True, check_invariants=True, device=d
+    ),
+    "not coalesced and checked": lambda d: torch.sparse_coo_tensor(
+        [[1, 1]], [1.0, 2.0], (2,), is_coalesced=True, check_invariants=True, device=d
+    ),
     "with gradients": lambda d: torch.sparse_coo_tensor([[0]], [1.0], (2,), requires_grad=True, device=d),
     "with an index out of range": lambda d: torch.sparse_coo_tensor(
         [[0, 7]], [1.0, 2.0], (2,), check_invariants=True, device=d

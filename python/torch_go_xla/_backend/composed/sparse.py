@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ..core import native
-from ..kernels import KERNELS, SPARSE, UNSIZED, add
+from ..kernels import DIFFERENTIABLE, KERNELS, SPARSE, UNSIZED, add
 from .sparse_by_torch import as_tensor, by_torch
 
 _aten = torch.ops.aten
@@ -471,5 +471,21 @@ def _validate(
     _aten._validate_sparse_coo_tensor_args.default(indices.cpu(), like, size, is_coalesced, check_pinning)
 
 
+_make = by_torch("sparse_coo_tensor.indices_size", "CPU")
+
+
+def _made(
+    indices: Tensor, values: Tensor, size: Sequence[int], *, is_coalesced: bool | None = None, **options: Any
+) -> Tensor:
+    """sparse_coo_tensor.indices_size. Torch's check of ``is_coalesced`` is only for devices that it knows."""
+    x = _make(indices, values, size, **options)
+    if is_coalesced is None:
+        return x  # type: ignore[no-any-return]
+    if is_coalesced and torch.sparse.check_sparse_tensor_invariants.is_enabled():
+        _validate(indices, values, size, True)
+    return x._coalesced_(is_coalesced)  # type: ignore[no-any-return]
+
+
 add(KERNELS, {"_validate_sparse_coo_tensor_args": _validate})
+add(DIFFERENTIABLE, {"sparse_coo_tensor.indices_size": _made})
 add(UNSIZED, {"_embedding_bag_backward": _bag_backward})
