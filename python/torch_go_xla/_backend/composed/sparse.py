@@ -481,7 +481,7 @@ def _made(
     x = _make(indices, values, size, **options)
     if is_coalesced is None:
         return x  # type: ignore[no-any-return]
-    if is_coalesced and torch.sparse.check_sparse_tensor_invariants.is_enabled():
+    if is_coalesced and torch.sparse.check_sparse_tensor_invariants.is_enabled():  # type: ignore[no-untyped-call]
         _validate(indices, values, size, True)
     return x._coalesced_(is_coalesced)  # type: ignore[no-any-return]
 
