@@ -287,6 +287,18 @@ def test_what_has_no_kernel_says_so() -> None:
         x + on("cpu", other())
 
 
+@pytest.mark.parametrize("place", [4, -5])
+def test_a_place_that_is_out_of_range_raises(place: int) -> None:
+    x = other()
+    assert x.shape[0] == 4
+    errors = []
+    for device in ("cpu", "xla"):
+        with pytest.raises(IndexError) as raised:
+            x.to(device).index_select(0, torch.tensor([1, place], device=device))
+        errors.append(str(raised.value))
+    assert errors[0] == errors[1]
+
+
 # ---- gradients of tables, and their optimizers ----
 
 

@@ -103,6 +103,12 @@ def _index_select(self: Tensor, dim: int, index: Tensor) -> Tensor:
     dim = _wrapped(dim, self.dim())
     size, sparse, indices, values = list(self.shape), self.sparse_dim(), self._indices(), self._values()
     length, size[dim] = size[dim], index.shape[0]
+    outside = (index < -length) | (index >= length)
+    if dim < sparse and outside.any():  # it waits for the indices below, too
+        raise IndexError(
+            f"index_select(): index contains {int(index[outside][0])} that is out of range for tensor of size "
+            f"{list(self.shape)} at dimension {dim}"
+        )
     index = torch.where(index < 0, index + length, index).to(torch.int64)
     if dim >= sparse:
         return coo(indices, values.index_select(dim - sparse + 1, index), size, self.is_coalesced())
