@@ -45,7 +45,10 @@ def _wheel(python: str | Path, source: Path, platform: str, **env: str) -> None:
 def build() -> list[Path]:
     """Build all wheels, for each machine whose compilers are here; return them."""
     shutil.rmtree(DIST, ignore_errors=True)
-    plugin.build(toolchain())
+    tools = toolchain()
+    plugin.build(tools)
+    # The environments of the other Pythons do not have the Go that is a package of this one.
+    path = f"{tools.go.parent}{os.pathsep}{os.environ['PATH']}"
     print(f"pjrt-xla-cpu, with Python {sys.version.split()[0]}", flush=True)
     _wheel(sys.executable, plugin.SOURCE, PLATFORM, PJRT_XLA_CPU_BUILT=str(BUILD / "xlacpu"))
     for version, python in interpreters.pythons(interpreters.SUPPORTED).items():
@@ -57,7 +60,7 @@ def build() -> list[Path]:
             if t.missing:
                 continue
             print(f"torch-go-xla, for Python {version} on {t.machine}", flush=True)
-            _wheel(venv / "bin" / "python", ROOT, t.platform, TORCH_GO_XLA_TARGET=t.machine)
+            _wheel(venv / "bin" / "python", ROOT, t.platform, TORCH_GO_XLA_TARGET=t.machine, PATH=path)
     return sorted(DIST.glob("*.whl"))
 
 
