@@ -21,12 +21,12 @@ func OpenTopology(name, settings string) (object string, err error) {
 // CloseTopology forgets a topology.
 func CloseTopology(topology int64) error { return failed(engine.Default.CloseTopology(topology)) }
 
-// Lower returns what is recorded as a program for any backend, with what LoadLowered needs; see engine.Lowered. Some
+// Lower returns what is recorded as a program for a platform, with what LoadLowered needs; see engine.Lowered. Some
 // storages are its arguments, others its results.
 //
 //control:open
-func Lower(device, arguments, nArguments, results, nResults int64) (object string, err error) {
-	return encoded(engine.Default.Lower(int(device), words(arguments, nArguments), words(results, nResults)))
+func Lower(device int64, platform string, arguments, nArguments, results, nResults int64) (object string, err error) {
+	return encoded(engine.Default.Lower(int(device), platform, words(arguments, nArguments), words(results, nResults)))
 }
 
 // CompileAhead starts to compile a program of Lower for a topology and returns its number. flags is an object of

@@ -3,6 +3,7 @@ package engine
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/torch-go-xla/torch-go-xla/gocore/alias"
 	"github.com/torch-go-xla/torch-go-xla/gocore/config"
@@ -14,6 +15,7 @@ import (
 	"github.com/torch-go-xla/torch-go-xla/gocore/runtime"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
 	"github.com/torch-go-xla/torch-go-xla/gocore/sharding"
+	"github.com/torch-go-xla/torch-go-xla/gocore/torchcpu"
 )
 
 // lowerings turn what is recorded into programs for devices that need not be there; see ahead_compile.go. What runs
@@ -66,11 +68,11 @@ type number struct {
 	Flags ir.Flags `json:"flags"` // RandomKey or RandomDraw of the device's generator, or 0
 }
 
-// Lower gives what is recorded as a program, as the next sync would compile it but for torch's own kernels. args are
+// Lower gives what is recorded as a program for a platform, as the next sync there would compile it. args are
 // the storages that a later call may replace, outs those that it makes. Other new storages, such as gradients, are not
 // among its results. The computation stays recorded. The error is errs.Value if nothing is recorded that a program
 // could compute, and errs.NotLower for one that processes run together.
-func (lw *lowerings) Lower(dev int, args, outs []int64) (*Lowered, error) {
+func (lw *lowerings) Lower(dev int, platform string, args, outs []int64) (*Lowered, error) {
 	d, err := lw.device(dev)
 	if err != nil {
 		return nil, err
@@ -97,6 +99,7 @@ func (lw *lowerings) Lower(dev int, args, outs []int64) (*Lowered, error) {
 	}
 	opts := lw.options()
 	opts.TorchKernels = false // it runs elsewhere
+	opts.HostMemory = !strings.EqualFold(platform, torchcpu.Platform)
 	lp, err := lower.Lower(&lw.plan, opts)
 	if err != nil {
 		return nil, err

@@ -139,6 +139,7 @@ func (e *Engine) Open(s Settings) error {
 			torchKernelsLost.Add(1)
 		}
 	}
+	e.hostMemory = client.PJRT.PlatformName() != torchcpu.Platform
 	e.syncWaits = config.On("XLA_SYNC_WAIT")
 	e.shardy = config.On("CONVERT_SHLO_TO_SHARDY")
 	which, _ := checksOf(config.String("TORCH_GO_XLA_CHECK")) // Configure has refused what it cannot read

@@ -36,6 +36,7 @@ type planner struct {
 	// Settings. Open sets them, Precision one of them later; guarded by mu.
 	precision    stablehlo.Precision // of matrix products and convolutions
 	torchKernels bool                // programs may call them
+	hostMemory   bool                // values can be placed in the host's memory
 	syncWaits    bool                // XLA_SYNC_WAIT
 	shardy       bool                // CONVERT_SHLO_TO_SHARDY
 
@@ -314,7 +315,7 @@ func (pl *planner) interpretation() *interpretable {
 }
 
 func (pl *planner) options() lower.Options {
-	return lower.Options{Precision: pl.precision, TorchKernels: pl.torchKernels, Functions: pl.ctx.Functions, Shardy: pl.shardy,
+	return lower.Options{Precision: pl.precision, TorchKernels: pl.torchKernels, HostMemory: pl.hostMemory, Functions: pl.ctx.Functions, Shardy: pl.shardy,
 		Locations: config.On("XLA_IR_DEBUG") || config.On("XLA_HLO_DEBUG"), Where: pl.where.Where}
 }
 

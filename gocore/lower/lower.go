@@ -30,6 +30,8 @@ type Options struct {
 	Precision stablehlo.Precision
 	// TorchKernels lets the program call torch's own CPU kernels, which only a process with torch can run.
 	TorchKernels bool
+	// HostMemory says that the device has a memory of the host's beside its own.
+	HostMemory bool
 	// Locations writes the Python line of each op into the module.
 	Locations bool
 	// Where gives the text of a source location; nil for none.
@@ -185,7 +187,7 @@ func (w *lowering) shardable() bool {
 // nodes lowers what roots need of nodes, which are in topological order.
 func (w *lowering) nodes(nodes, roots []ir.ID, o Options) (*ops.Lowering, error) {
 	l := &ops.Lowering{B: w.b, Graph: w.graph, Src: w, Precision: o.Precision, Functions: o.Functions,
-		TorchKernels: o.TorchKernels && w.plan.Trace.Partitions == 0} // the partitioner cannot divide them
+		HostMemory: o.HostMemory, TorchKernels: o.TorchKernels && w.plan.Trace.Partitions == 0} // the partitioner cannot divide them
 	nodes, composites := w.composites(nodes, roots)
 	for _, id := range nodes {
 		var err error

@@ -20,6 +20,9 @@ var compilerRows = []Row{
 	{Name: "torch_go_xla::mark", Schema: "(Tensor[] tensors, Tensor? first, str name, str attributes) -> Tensor[]", Internal: true,
 		Infer: func(c *Ctx) error { return c.returnAll(c.Ins(0)) },
 		Lower: func(l *Lowering) { l.Return(l.Ins(0)...) }},
+	// self in a memory of the device: its own, "device", or one of the host's that it reads, "pinned_host".
+	{Name: "torch_go_xla::place_in", Schema: "(Tensor self, str memory) -> Tensor", Internal: true,
+		Infer: func(c *Ctx) error { return c.Return(c.In(0).DType, c.In(0).Dims...) }, Lower: lowerPlaceIn},
 	// The first value of self outside of low ≤ value < high that is not but; see Ctx.Check.
 	{Name: "torch_go_xla::first_outside", Schema: "(Tensor self, int low, int high, int? but=None) -> Tensor", Internal: true,
 		Infer: func(c *Ctx) error { return c.Return(dtype.I64, 2) }, Lower: lowerFirstOutside},
@@ -42,6 +45,18 @@ var compilerRows = []Row{
 			p := l.dot(l.In(0), l.In(1), stablehlo.DotDims{LhsContract: dx, RhsContract: dy})
 			l.Return(l.Convert(p, l.Out(0).DType))
 		}},
+}
+
+// lowerPlaceIn annotates a value for XLA, as JAX does. The CPU's compiler has one memory and no such annotation.
+func lowerPlaceIn(l *Lowering) {
+	x := l.In(0)
+	if !l.HostMemory {
+		l.Return(x)
+		return
+	}
+	memory := stablehlo.StringAttr("_xla_buffer_placement", l.Text(1))
+	o := stablehlo.CustomCallOptions{HasSideEffect: true, Attrs: []stablehlo.Attr{stablehlo.FrontendAttrs(memory)}}
+	l.Return(l.B.CustomCall("annotate_device_placement", []value{x}, []*shape.Shape{x.Shape()}, o)...)
 }
 
 // contracted is the dimensions that tensordot sums over, counted from the front.

@@ -31,6 +31,8 @@ type Lowering struct {
 	Precision stablehlo.Precision
 	// TorchKernels tells that the program may call torch's own CPU kernels (package torchcpu).
 	TorchKernels bool
+	// HostMemory tells that the device has a memory of the host's beside its own.
+	HostMemory bool
 	// Functions are those that control flow calls, by name.
 	Functions map[string]*stablehlo.Function
 	outs      []stablehlo.Value

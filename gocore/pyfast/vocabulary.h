@@ -2,7 +2,7 @@
 #ifndef TGX_VOCABULARY_H
 #define TGX_VOCABULARY_H
 
-#define TGX_VOCABULARY "c29483e8df7d897a"
+#define TGX_VOCABULARY "6ada875185d047bb"
 
 /* Kind says what an encoded argument is. */
 enum {

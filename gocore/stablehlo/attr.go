@@ -3,6 +3,7 @@ package stablehlo
 import (
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // Attr is a named MLIR attribute of a parameter, a result, an operation or the module.
@@ -55,6 +56,11 @@ func DenseAttr[T int64 | float32 | bool](name string, values []T) Attr {
 		}
 	}
 	return Attr{name, fmt.Sprintf("%s]> : tensor<%dx%s>", out, len(values), element)}
+}
+
+// FrontendAttrs are attributes that the compiler passes on to its passes (mhlo.frontend_attributes).
+func FrontendAttrs(attrs ...Attr) Attr {
+	return Attr{"mhlo.frontend_attributes", strings.TrimPrefix(string(appendAttrs(nil, attrs)), " ")}
 }
 
 // Alias says that the parameter's buffer must become that of the result with this index

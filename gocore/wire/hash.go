@@ -3,4 +3,4 @@
 package wire
 
 // Hash names the state of the vocabulary.
-const Hash = "c29483e8df7d897a"
+const Hash = "6ada875185d047bb"

@@ -82,7 +82,6 @@ _TABLE = {
     "torch_xla.experimental.scan.*": _RECORDED,
     "torch_xla.experimental.splash_attention": _PALLAS,
     "torch_xla.experimental.stablehlo_custom_call.extract_custom_call_outputs_shape_dtype": _OWN,
-    "torch_xla.experimental.stablehlo_custom_call.place_to_*": "programs keep their tensors on the device",
     "torch_xla.experimental.stablehlo_custom_call.to_*_backward": _OWN,
     "torch_xla.experimental.unbounded_dynamism_export": _DYNAMIC,
     "torch_xla.experimental.xla_dynamic_reshape_ops": _DYNAMIC,

@@ -288,15 +288,15 @@ class Control:
         while not self.call(self._go.bindings_Loaded, id, SLICE):
             pass
 
-    def lower(self, device: int, arguments: Sequence[int], results: Sequence[int]) -> dict[str, Any]:
-        """Return what is recorded as a program for any backend, with what load_lowered needs; see engine.Lowered.
+    def lower(self, device: int, platform: str, arguments: Sequence[int], results: Sequence[int]) -> dict[str, Any]:
+        """Return what is recorded as a program for a platform, with what load_lowered needs; see engine.Lowered.
 
         Some storages are its arguments, others its results.
         """
         self.open()
         arguments_ = _words(arguments)
         results_ = _words(results)
-        return dict(json.loads(self.call(self._go.bindings_Lower, device, *_at(arguments_), *_at(results_))))
+        return dict(json.loads(self.call(self._go.bindings_Lower, device, platform, *_at(arguments_), *_at(results_))))
 
     def memory_info(self, device: int) -> dict[str, Any]:
         """Return the figures of a device's allocator, in bytes."""

@@ -6,7 +6,7 @@ Generated from gocore/wire, gocore/dtype and gocore/errs by `go generate ./gocor
 from __future__ import annotations
 
 # State of the vocabulary; the library must have the same.
-HASH = "c29483e8df7d897a"
+HASH = "6ada875185d047bb"
 
 # Disposition is what becomes of a result.
 NEW = 0

@@ -31,7 +31,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from . import plugins
+from . import plugins, runtime
 from ._backend import eager
 from ._backend.core import is_xla, native, scalar_type
 from .utils import whole_file
@@ -282,7 +282,7 @@ class Compiled:
 
 
 def lower(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Lowered:
-    """Record a call of a function and return it as one program, as the next sync would compile it.
+    """Record a call of a function and return it as one program, as the next sync would compile it for this platform.
 
     A tensor that was never written (``torch.empty``, ``Module.to_empty``) stands for one of its shape and takes no
     memory. The program donates what the function overwrites. New tensors that the function keeps elsewhere, such as
@@ -308,6 +308,12 @@ def lower(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Lowered:
         >>> "stablehlo.dot_general" in lowered.as_text()
         True
     """
+    return _lower(function, args, kwargs, runtime.device_type())
+
+
+def _lower(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], platform: str | None
+) -> Lowered:
     core = native()
     core.open()
     leaves = pytree.tree_leaves((args, kwargs))
@@ -326,7 +332,7 @@ def lower(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Lowered:
         raise RuntimeError("the function is more than one program: it reads a value or syncs")
     leaves, tree = pytree.tree_flatten(result)
     outs = _handles([x for x in leaves if is_xla(x)])
-    described = core.lower(device, handles, outs)
+    described = core.lower(device, platform or "", handles, outs)
     return Lowered(described, {"tree": pytree.treespec_dumps(tree), "leaves": [_leaf(x, outs) for x in leaves]})
 
 
@@ -371,7 +377,7 @@ def compile(
         >>> compiled.memory_analysis()["Argument"]  # bytes
         16
     """
-    return lower(function, *args).compile(topology, compiler_options)
+    return _lower(function, args, {}, topology.platform).compile(topology, compiler_options)
 
 
 class Loaded:

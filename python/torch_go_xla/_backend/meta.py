@@ -26,6 +26,10 @@ def _mark(tensors: Sequence[torch.Tensor], first: torch.Tensor | None, name: str
     return [torch.empty_like(t) for t in tensors]
 
 
+def _place_in(self: torch.Tensor, memory: str) -> torch.Tensor:
+    return torch.empty_like(self)
+
+
 def _tensordot(self: torch.Tensor, other: torch.Tensor, dims_self: Sequence[int], dims_other: Sequence[int]) -> Any:
     return torch.tensordot(self, other, (list(dims_self), list(dims_other)))
 
@@ -82,6 +86,7 @@ KERNELS = {
     "mark": _mark,
     "optimization_barrier": _optimization_barrier,
     "partition_id": _partition_id,
+    "place_in": _place_in,
     "reduce_scatter": _reduce_scatter,
     "shard_to_full": _shard_to_full,
     "tensordot": _tensordot,

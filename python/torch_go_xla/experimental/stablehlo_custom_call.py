@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 
@@ -14,7 +15,7 @@ from .. import _absent
 from .._backend.functions import define
 from .._vocabulary import HLO_TYPES
 
-__all__ = ["stablehlo_custom_call"]
+__all__ = ["place_to_device", "place_to_host", "stablehlo_custom_call"]
 
 _ELEMENTS = {getattr(torch, name): element for element, name in HLO_TYPES.items()}
 
@@ -83,6 +84,64 @@ def stablehlo_custom_call(
     )
     results = function(args)
     return results[0] if len(results) == 1 else results
+
+
+class _Placed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, t: torch.Tensor, memory: str) -> Any:
+        return torch.ops.torch_go_xla.place_in(t, memory)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return grad, None
+
+
+def place_to_host(t: torch.Tensor) -> torch.Tensor:
+    """Move a value to the host's memory, within the program that is recorded.
+
+    So activations wait for the backward pass without taking the device's memory. It is compiled for a TPU v5e, but was
+    never run there. The CPU device has one memory, and XLA ignores the wish on NVIDIA's GPUs: the value stays there.
+
+    Args:
+        t: an xla tensor, of any shape.
+
+    Returns:
+        A tensor of the same shape. Ops other than `place_to_device` may not read it. Its gradient is that of ``t``.
+
+    Raises:
+        CompileError: where a result is read: the device's compiler cannot do it.
+
+    Example:
+        >>> import torch, torch_go_xla
+        >>> from torch_go_xla.experimental.stablehlo_custom_call import place_to_device, place_to_host
+        >>> x = torch.ones(3, device="xla", requires_grad=True)
+        >>> kept = place_to_host(x.exp())
+        >>> place_to_device(kept).sum().backward()
+        >>> torch.equal(x.grad, x.exp())
+        True
+    """
+    return _Placed.apply(t, "pinned_host")  # type: ignore[no-any-return, no-untyped-call]
+
+
+def place_to_device(t: torch.Tensor) -> torch.Tensor:
+    """Move a value of `place_to_host` back to the device's memory.
+
+    Args:
+        t: an xla tensor, of any shape.
+
+    Returns:
+        A tensor of the same shape, with the gradient of ``t``.
+
+    Raises:
+        CompileError: where a result is read: the device's compiler cannot do it.
+
+    Example:
+        >>> import torch, torch_go_xla
+        >>> from torch_go_xla.experimental.stablehlo_custom_call import place_to_device, place_to_host
+        >>> place_to_device(place_to_host(torch.arange(3, device="xla"))).tolist()
+        [0, 1, 2]
+    """
+    return _Placed.apply(t, "device")  # type: ignore[no-any-return, no-untyped-call]
 
 
 def _type(shape: Sequence[int], dtype: torch.dtype) -> str:
