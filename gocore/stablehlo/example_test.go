@@ -16,10 +16,14 @@ func Example() {
 	b.Return(b.Add(x, b.Broadcast(y, x.Dims())))
 	text, err := b.Bytes()
 	fmt.Printf("%s%v", text, err)
-	// Output: module @axpy { func.func public @main(%0: tensor<2x3xf32>, %1: tensor<3xf32> {jax.buffer_donor = true})
-	// -> (tensor<2x3xf32>) { %2 = "stablehlo.broadcast_in_dim"(%1) {broadcast_dimensions = array<i64: 1>} :
-	// (tensor<3xf32>) -> tensor<2x3xf32> %3 = "stablehlo.add"(%0, %2) : (tensor<2x3xf32>, tensor<2x3xf32>) ->
-	// tensor<2x3xf32> "func.return"(%3) : (tensor<2x3xf32>) -> () } }
+	// Output:
+	// module @axpy {
+	//   func.func public @main(%0: tensor<2x3xf32>, %1: tensor<3xf32> {jax.buffer_donor = true}) -> (tensor<2x3xf32>) {
+	//     %2 = "stablehlo.broadcast_in_dim"(%1) {broadcast_dimensions = array<i64: 1>} : (tensor<3xf32>) -> tensor<2x3xf32>
+	//     %3 = "stablehlo.add"(%0, %2) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+	//     "func.return"(%3) : (tensor<2x3xf32>) -> ()
+	//   }
+	// }
 	// <nil>
 }
 
@@ -37,17 +41,22 @@ func ExampleBuilder_Reduce() {
 	b.Return(out...)
 	text, _ := b.Bytes()
 	fmt.Printf("%s", text)
-	// Output: module @max_with_index { func.func public @main(%0: tensor<2x3xf32>) -> (tensor<2xf32>, tensor<2xi64>) {
-	// %1 = "stablehlo.iota"() {iota_dimension = 1 : i64} : () -> tensor<2x3xi64> %2 = "stablehlo.constant"() {value =
-	// dense<0xFF800000> : tensor<f32>} : () -> tensor<f32> %3 = "stablehlo.constant"() {value = dense<0> : tensor<i64>}
-	// : () -> tensor<i64> %11, %12 = "stablehlo.reduce"(%0, %1, %2, %3) ({ ^bb0(%4: tensor<f32>, %5: tensor<i64>, %6:
-	// tensor<f32>, %7: tensor<i64>): %8 = "stablehlo.compare"(%4, %6) {comparison_direction =
-	// #stablehlo<comparison_direction GE>, compare_type = #stablehlo<comparison_type FLOAT>} : (tensor<f32>,
-	// tensor<f32>) -> tensor<i1> %9 = "stablehlo.select"(%8, %4, %6) : (tensor<i1>, tensor<f32>, tensor<f32>) ->
-	// tensor<f32> %10 = "stablehlo.select"(%8, %5, %7) : (tensor<i1>, tensor<i64>, tensor<i64>) -> tensor<i64>
-	// "stablehlo.return"(%9, %10) : (tensor<f32>, tensor<i64>) -> () }) {dimensions = array<i64: 1>} :
-	// (tensor<2x3xf32>, tensor<2x3xi64>, tensor<f32>, tensor<i64>) -> (tensor<2xf32>, tensor<2xi64>) "func.return"(%11,
-	// %12) : (tensor<2xf32>, tensor<2xi64>) -> () } }
+	// Output:
+	// module @max_with_index {
+	//   func.func public @main(%0: tensor<2x3xf32>) -> (tensor<2xf32>, tensor<2xi64>) {
+	//     %1 = "stablehlo.iota"() {iota_dimension = 1 : i64} : () -> tensor<2x3xi64>
+	//     %2 = "stablehlo.constant"() {value = dense<0xFF800000> : tensor<f32>} : () -> tensor<f32>
+	//     %3 = "stablehlo.constant"() {value = dense<0> : tensor<i64>} : () -> tensor<i64>
+	//     %11, %12 = "stablehlo.reduce"(%0, %1, %2, %3) ({
+	//     ^bb0(%4: tensor<f32>, %5: tensor<i64>, %6: tensor<f32>, %7: tensor<i64>):
+	//       %8 = "stablehlo.compare"(%4, %6) {comparison_direction = #stablehlo<comparison_direction GE>, compare_type = #stablehlo<comparison_type FLOAT>} : (tensor<f32>, tensor<f32>) -> tensor<i1>
+	//       %9 = "stablehlo.select"(%8, %4, %6) : (tensor<i1>, tensor<f32>, tensor<f32>) -> tensor<f32>
+	//       %10 = "stablehlo.select"(%8, %5, %7) : (tensor<i1>, tensor<i64>, tensor<i64>) -> tensor<i64>
+	//       "stablehlo.return"(%9, %10) : (tensor<f32>, tensor<i64>) -> ()
+	//     }) {dimensions = array<i64: 1>} : (tensor<2x3xf32>, tensor<2x3xi64>, tensor<f32>, tensor<i64>) -> (tensor<2xf32>, tensor<2xi64>)
+	//     "func.return"(%11, %12) : (tensor<2xf32>, tensor<2xi64>) -> ()
+	//   }
+	// }
 }
 
 // The first error sticks; what follows it is harmless.
