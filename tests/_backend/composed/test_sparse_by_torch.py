@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 import torchgen
-from sparse_cases import Case, compare, empty, hybrid, matrix, other
+from sparse_cases import Case, compare, empty, gradients, hybrid, matrix, other
 
 import torch_go_xla
 from torch_go_xla._backend.composed import sparse_by_torch
@@ -100,6 +100,16 @@ CONSTRUCTED: dict[str, Case] = {
 @pytest.mark.parametrize("name", CONSTRUCTED)
 def test_constructors(name: str) -> None:
     compare(lambda x: CONSTRUCTED[name](x.device), torch.ones(1))
+
+
+@pytest.mark.parametrize("checked", [False, True])
+@pytest.mark.parametrize("coalesced", [None, False, True])
+def test_values_have_gradients(coalesced: bool | None, checked: bool) -> None:
+    def made(values: torch.Tensor) -> torch.Tensor:
+        indices = torch.tensor([[0, 2]], device=values.device)
+        return torch.sparse_coo_tensor(indices, values, (3,), is_coalesced=coalesced, check_invariants=checked)
+
+    compare(gradients(made), torch.ones(2))
 
 
 def test_constructors_wait_for_nothing() -> None:

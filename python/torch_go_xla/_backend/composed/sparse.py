@@ -6,6 +6,7 @@ waited for.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -484,12 +485,12 @@ def _made(
     indices: Tensor, values: Tensor, size: Sequence[int], *, is_coalesced: bool | None = None, **options: Any
 ) -> Tensor:
     """sparse_coo_tensor.indices_size. Torch's check of ``is_coalesced`` is only for devices that it knows."""
-    x = _make(indices, values, size, **options)
-    if is_coalesced is None:
-        return x  # type: ignore[no-any-return]
-    if is_coalesced and torch.sparse.check_sparse_tensor_invariants.is_enabled():  # type: ignore[no-untyped-call]
+    invariants: Any = torch.sparse.check_sparse_tensor_invariants
+    checked = is_coalesced and invariants.is_enabled()
+    if checked:
         _validate(indices, values, size, True)
-    return x._coalesced_(is_coalesced)  # type: ignore[no-any-return]
+    with invariants(enable=False) if checked else contextlib.nullcontext():
+        return _make(indices, values, size, is_coalesced=is_coalesced, **options)  # type: ignore[no-any-return]
 
 
 add(KERNELS, {"_validate_sparse_coo_tensor_args": _validate})
