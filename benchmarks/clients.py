@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -31,6 +32,11 @@ def environment(name: str, cache: str | None = None) -> dict[str, str]:
     return {"PJRT_DEVICE": "CPU", **os.environ, **threads, **getattr(module, "ENVIRONMENT", {}), **kept}
 
 
+def _die_with_parent() -> None:
+    """Let the kernel end this process with its parent: a stopped one would not see that its pipe is closed."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
 class Client:
     """A subject in its own process. RuntimeError is what the subject could not do.
 
@@ -43,6 +49,7 @@ class Client:
         self._process = subprocess.Popen(
             [python, "-m", "benchmarks.worker", name],
             cwd=ROOT, env=environment(name, cache), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            preexec_fn=_die_with_parent,
         )  # fmt: skip
 
     def ask(self, **request: Any) -> Any:

@@ -21,7 +21,7 @@ func OpenTopology(name, settings string) (object string, err error) {
 // CloseTopology forgets a topology.
 func CloseTopology(topology int64) error { return failed(engine.Default.CloseTopology(topology)) }
 
-// Lower returns what is recorded as a program for a platform, with what LoadLowered needs; see engine.Lowered. Some
+// Lower returns what is recorded as a program for a platform, "" for all but the CPU, with what LoadLowered needs; see engine.Lowered. Some
 // storages are its arguments, others its results.
 //
 //control:open

@@ -289,7 +289,8 @@ class Control:
             pass
 
     def lower(self, device: int, platform: str, arguments: Sequence[int], results: Sequence[int]) -> dict[str, Any]:
-        """Return what is recorded as a program for a platform, with what load_lowered needs; see engine.Lowered.
+        """Return what is recorded as a program for a platform, "" for all but the CPU, with what load_lowered needs;
+        see engine.Lowered.
 
         Some storages are its arguments, others its results.
         """

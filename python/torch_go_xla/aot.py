@@ -31,9 +31,10 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from . import plugins, runtime
+from . import plugins
 from ._backend import eager
 from ._backend.core import is_xla, native, scalar_type
+from ._backend.errors import CompileError
 from .utils import whole_file
 
 __all__ = ["Compiled", "Loaded", "Lowered", "Topology", "compile", "get_topology_desc", "load", "lower", "topology"]
@@ -190,6 +191,8 @@ class Lowered:
         Raises:
             CompileError: the compiler refuses the program; the message says why.
         """
+        if topology.platform == "CPU" and "annotate_device_placement" in self.as_text():
+            raise CompileError("the CPU has one memory and the program places values in memories: use aot.compile")
         flags = {**plugins.named(topology.platform).compile_options(), **(compiler_options or {})}
         program = native().compile_ahead(topology._id, json.dumps(self._described), json.dumps(flags))
         native().compiled_ahead(program)
@@ -282,7 +285,7 @@ class Compiled:
 
 
 def lower(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Lowered:
-    """Record a call of a function and return it as one program, as the next sync would compile it for this platform.
+    """Record a call of a function and return it as one program, as the next sync would compile it.
 
     A tensor that was never written (``torch.empty``, ``Module.to_empty``) stands for one of its shape and takes no
     memory. The program donates what the function overwrites. New tensors that the function keeps elsewhere, such as
@@ -308,12 +311,11 @@ def lower(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Lowered:
         >>> "stablehlo.dot_general" in lowered.as_text()
         True
     """
-    return _lower(function, args, kwargs, runtime.device_type())
+    return _lower(function, args, kwargs)
 
 
-def _lower(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], platform: str | None
-) -> Lowered:
+def _lower(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], platform: str = "") -> Lowered:
+    """Lower a call for a platform, or for all but the CPU."""
     core = native()
     core.open()
     leaves = pytree.tree_leaves((args, kwargs))
@@ -332,7 +334,7 @@ def _lower(
         raise RuntimeError("the function is more than one program: it reads a value or syncs")
     leaves, tree = pytree.tree_flatten(result)
     outs = _handles([x for x in leaves if is_xla(x)])
-    described = core.lower(device, platform or "", handles, outs)
+    described = core.lower(device, platform, handles, outs)
     return Lowered(described, {"tree": pytree.treespec_dumps(tree), "leaves": [_leaf(x, outs) for x in leaves]})
 
 

@@ -196,6 +196,8 @@ def test_bad_attributes(value: object) -> None:
 
 
 def test_bad_arguments() -> None:
+    with pytest.raises(ValueError, match="an attribute of composite test.bad has an empty name"):
+        StableHLOCompositeBuilder("test.bad", {"": 1})
     builder = StableHLOCompositeBuilder("test.bad")
     with pytest.raises(TypeError, match="want tensors, got int"):
         builder.mark_inputs(3)  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ import re
 import pytest
 import torch
 
+import torch_go_xla
 from torch_go_xla import aot
 from torch_go_xla.experimental.stablehlo_custom_call import place_to_device, place_to_host
 
@@ -53,5 +54,24 @@ def test_traced_by_torch_compile() -> None:
 
 
 def test_bad_arguments() -> None:
-    with pytest.raises((NotImplementedError, RuntimeError), match="place_in"):
+    with pytest.raises(RuntimeError, match="place_to_host: expected an xla tensor, got one on cpu"):
         place_to_host(torch.ones(2))
+
+
+def test_transformed_functions() -> None:
+    x, weight = torch.randn(6, 4, 3), torch.randn(3, 5)
+
+    def total(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return step(x, weight).square().sum()
+
+    there = torch.func.vmap(torch.func.grad(total), (0, None))(x.to("xla"), weight.to("xla"))
+    kept = (x @ weight).tanh()
+    torch.testing.assert_close(there.cpu(), (2 * (kept + 1) * (1 - kept**2)) @ weight.t())
+
+
+def test_a_lowered_step_is_for_any_platform() -> None:
+    x, weight = torch.randn(4, 3).to("xla"), torch.randn(3, 5).to("xla")
+    lowered = aot.lower(step, x, weight)
+    assert lowered.as_text().count("annotate_device_placement") == 2
+    with pytest.raises(torch_go_xla.CompileError, match=r"places values in memories: use aot.compile"):
+        lowered.compile(aot.topology("cpu"))

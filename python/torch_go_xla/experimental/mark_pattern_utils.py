@@ -56,6 +56,8 @@ class StableHLOCompositeBuilder:
 
     def __init__(self, name: str, attr: Mapping[str, Attribute] | None = None) -> None:
         for key, value in (attr or {}).items():
+            if not key:
+                raise ValueError(f"an attribute of composite {name} has an empty name")
             if not _fits(value):
                 raise ValueError(
                     f"attribute {key!r} of composite {name}: want a str, a bool, an int of 64 bits, a finite float, "

@@ -88,12 +88,26 @@ def stablehlo_custom_call(
 
 class _Placed(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, t: torch.Tensor, memory: str) -> Any:
+    def forward(t: torch.Tensor, memory: str) -> Any:
         return torch.ops.torch_go_xla.place_in(t, memory)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, t: torch.Tensor, memory: str) -> Any:
+        return _Placed.apply(t, memory), in_dims[0]
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
         return grad, None
+
+
+def _placed(name: str, t: torch.Tensor, memory: str) -> torch.Tensor:
+    if t.device.type != "xla":
+        raise RuntimeError(f"{name}: expected an xla tensor, got one on {t.device}")
+    return _Placed.apply(t, memory)  # type: ignore[no-any-return]
 
 
 def place_to_host(t: torch.Tensor) -> torch.Tensor:
@@ -109,6 +123,7 @@ def place_to_host(t: torch.Tensor) -> torch.Tensor:
         A tensor of the same shape. Ops other than `place_to_device` may not read it. Its gradient is that of ``t``.
 
     Raises:
+        RuntimeError: a tensor of another device.
         CompileError: where a result is read: the device's compiler cannot do it.
 
     Example:
@@ -120,7 +135,7 @@ def place_to_host(t: torch.Tensor) -> torch.Tensor:
         >>> torch.equal(x.grad, x.exp())
         True
     """
-    return _Placed.apply(t, "pinned_host")  # type: ignore[no-any-return, no-untyped-call]
+    return _placed("place_to_host", t, "pinned_host")
 
 
 def place_to_device(t: torch.Tensor) -> torch.Tensor:
@@ -133,6 +148,7 @@ def place_to_device(t: torch.Tensor) -> torch.Tensor:
         A tensor of the same shape, with the gradient of ``t``.
 
     Raises:
+        RuntimeError: a tensor of another device.
         CompileError: where a result is read: the device's compiler cannot do it.
 
     Example:
@@ -141,7 +157,7 @@ def place_to_device(t: torch.Tensor) -> torch.Tensor:
         >>> place_to_device(place_to_host(torch.arange(3, device="xla"))).tolist()
         [0, 1, 2]
     """
-    return _Placed.apply(t, "device")  # type: ignore[no-any-return, no-untyped-call]
+    return _placed("place_to_device", t, "device")
 
 
 def _type(shape: Sequence[int], dtype: torch.dtype) -> str:

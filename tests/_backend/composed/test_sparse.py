@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 from sparse_cases import Case, assert_same, compare, dense, empty, gradients, hybrid, matrix, on, other
 
 import torch_go_xla
 from torch_go_xla.debug import metrics
+from torch_go_xla.tiers import set_tier
 
 TYPES = [
     torch.float32,
@@ -397,3 +400,16 @@ def test_sparse_arguments_are_recorded_each_time() -> None:
     sparse = torch_go_xla.compile(lambda x: x * 2)
     for _ in range(3):
         assert_same(sparse(a), other() * 2)
+
+
+def test_softmax_does_not_warn(capfd: pytest.CaptureFixture[str]) -> None:
+    """Neither in Python nor where torch's kernels run, which print."""
+    x = matrix().to("xla").coalesce()
+    torch.set_warn_always(True)  # also of what another test has met
+    try:
+        with warnings.catch_warnings(), set_tier("eager"):
+            warnings.simplefilter("error")
+            torch.sparse.softmax(x, 1).to_dense().cpu()
+    finally:
+        torch.set_warn_always(False)
+    assert "beta" not in capfd.readouterr().err

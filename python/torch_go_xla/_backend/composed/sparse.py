@@ -84,6 +84,12 @@ def add_rows(to: Tensor, rows: Tensor, values: Tensor) -> Tensor:
     return to.index_add(0, rows, values)
 
 
+def extreme_of_rows(to: Tensor, rows: Tensor, values: Tensor, reduce: str, include_self: bool = True) -> Tensor:
+    """Return ``to`` with the extremes ("amax", "amin") of the values at rows; index_reduce warns that it is in beta."""
+    index = rows.view(-1, *[1] * (values.dim() - 1)).expand_as(values)
+    return to.scatter_reduce(0, index, values, reduce, include_self=include_self)
+
+
 # ---- one tensor ----
 
 
@@ -408,7 +414,7 @@ def _softmax_of(self: Tensor, dim: int, half_to_float: bool, log: bool) -> Tenso
         result = values
     else:
         pools = _pools(self, dim)
-        shifted = values - torch.full_like(values, -torch.inf).index_reduce(0, pools, values, "amax")[pools]
+        shifted = values - extreme_of_rows(torch.full_like(values, -torch.inf), pools, values, "amax")[pools]
         powers = shifted.exp()
         sums = add_rows(torch.zeros_like(values), pools, powers)[pools]
         result = shifted - sums.log() if log else powers / sums

@@ -12,7 +12,7 @@ from torch import Tensor
 from ..errors import NotLoweredError
 from ..kernels import KERNELS, SPARSE_COMPRESSED, add
 from ..sparse_parts import parts
-from .sparse import add_rows, columns_of, coo, product
+from .sparse import add_rows, columns_of, coo, extreme_of_rows, product
 from .sparse_by_torch import as_tensor, by_torch
 
 _aten = torch.ops.aten
@@ -228,10 +228,10 @@ def _mm_reduce(self: Tensor, other: Tensor, reduce: str) -> tuple[Tensor, Tensor
         return (total / _counts(self) if reduce == "mean" else total), columns.new_empty(0)
     terms = values[:, None] * other[columns]
     size = (self.shape[0], other.shape[1])
-    result = other.new_zeros(size).index_reduce(0, rows, terms, reduce, include_self=False)
+    result = extreme_of_rows(other.new_zeros(size), rows, terms, reduce, include_self=False)
     places = torch.arange(rows.shape[0], device=rows.device)[:, None]
     chosen = torch.where(terms == result[rows], places, rows.shape[0])
-    return result, rows.new_full(size, rows.shape[0]).index_reduce(0, rows, chosen, "amin")
+    return result, extreme_of_rows(rows.new_full(size, rows.shape[0]), rows, chosen, "amin")
 
 
 def _mm_reduce_backward(
