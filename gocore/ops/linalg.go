@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"slices"
+
 	"github.com/torch-go-xla/torch-go-xla/gocore/dtype"
 	"github.com/torch-go-xla/torch-go-xla/gocore/errs"
 	"github.com/torch-go-xla/torch-go-xla/gocore/shape"
@@ -132,6 +134,33 @@ func compareTo(b *stablehlo.Builder, x, y value, d stablehlo.Direction) value {
 // times is x·y for operands that broadcast to dims.
 func times(b *stablehlo.Builder, dims []int64, x, y value) value {
 	return b.Multiply(b.Broadcast(x, dims), b.Broadcast(y, dims))
+}
+
+// timesReal is x·factor for real factors that broadcast to x.
+func timesReal(b *stablehlo.Builder, x, factor value) value {
+	return complexOfParts(b, x, func(part value) value { return times(b, x.Dims(), part, factor) })
+}
+
+// inRange is x/scale, of which squares neither overflow nor vanish: a power of two for all elements along dims. As in
+// LAPACK it is one where their largest is of ordinary size; so it is where one of them is infinite or NaN.
+func inRange(b *stablehlo.Builder, x value, dims ...int64) (scaled, scale value) {
+	size := b.Abs(realPart(b, x))
+	if x.DType().IsComplex() { // the absolute value could overflow
+		size = b.Maximum(size, b.Abs(b.Imag(x)))
+	}
+	shared := slices.Clone(x.Dims())
+	for _, dim := range dims {
+		shared[dim] = 1
+	}
+	most := b.Reshape(b.ReduceMax(size, dims), shared)
+	f := formatOf(size.DType())
+	exponent := b.BitcastConvert(most, f.bits)
+	exponent = b.ShiftRightLogical(exponent, b.ConstLike(exponent, float64(f.fraction)))
+	low, high := b.ConstLike(exponent, float64(f.bias-f.bias/4)), b.ConstLike(exponent, float64(f.bias+f.bias/4))
+	shift := b.Subtract(exponent, b.Clamp(low, exponent, high))
+	shift = b.Select(b.IsFinite(most), shift, b.ConstLike(shift, 0))
+	scaled = timesReal(b, x, inversePowerOfTwo(b, shift, size.DType()))
+	return scaled, inversePowerOfTwo(b, b.Negate(shift), size.DType())
 }
 
 // keepSum sums along dim, which stays with size 1.

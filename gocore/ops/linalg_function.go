@@ -48,7 +48,7 @@ func matrixExp(b *stablehlo.Builder, a value) value {
 		})[1]
 }
 
-// inversePowerOfTwo is 2⁻ⁿ in f32 or f64, exact, for n ≥ 0 where it is a normal number.
+// inversePowerOfTwo is 2⁻ⁿ in f32 or f64, exact, where it is a normal number.
 func inversePowerOfTwo(b *stablehlo.Builder, n value, d dtype.DType) value {
 	bits, bias, mantissa := dtype.I32, 127, 23
 	if d == dtype.F64 {

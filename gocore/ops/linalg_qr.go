@@ -157,8 +157,10 @@ func (l *Lowering) taus(i int, beside value) value {
 	return l.B.Reshape(tau, []int64{beside.Dim(0), tau.Dim(-1)})
 }
 
-// householder is the packed factors of a and τ, [batch, min(m, n)].
+// householder is the packed factors of a and τ, [batch, min(m, n)]. Each column has a scale of its own: Q does not
+// depend on it.
 func householder(b *stablehlo.Builder, a value) (packed, tau value) {
+	a, scale := inRange(b, a, 1)
 	batch, k := a.Dim(0), min(a.Dim(1), a.Dim(2))
 	rows, cols := places(b, 1, a.Dims()...), places(b, 2, a.Dims()...)
 	at := places(b, 1, batch, a.Dim(1), 1)
@@ -179,7 +181,8 @@ func householder(b *stablehlo.Builder, a value) (packed, tau value) {
 		a = b.Select(b.And(here, compareTo(b, rows, k, stablehlo.EQ)), b.Broadcast(beta, a.Dims()), a)
 		return []value{a, putAt(b, taus, tau, k, 1)}
 	})
-	return got[0], b.Reshape(got[1], []int64{batch, k})
+	r := b.Compare(rows, cols, stablehlo.LE)
+	return b.Select(r, timesReal(b, got[0], scale), got[0]), b.Reshape(got[1], []int64{batch, k})
 }
 
 // reflection is LAPACK's larfg: of the column (alpha, tail) it makes (beta, 0). The vector of the reflection

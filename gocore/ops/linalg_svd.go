@@ -131,8 +131,7 @@ var svdRows = []Row{
 
 // byColumn multiplies the columns of a stack with real numbers, [batch, n].
 func byColumn(b *stablehlo.Builder, x, factors value) value {
-	f := b.Reshape(Convert(b, factors, x.DType()), []int64{x.Dim(0), 1, x.Dim(2)})
-	return times(b, x.Dims(), x, f)
+	return timesReal(b, x, b.Reshape(factors, []int64{x.Dim(0), 1, x.Dim(2)}))
 }
 
 // hermitian completes the matrices of which one triangle is given.
@@ -154,6 +153,7 @@ func hermitian(b *stablehlo.Builder, a value, upper bool) value {
 // by twice their norm, which makes them positive definite and their singular values far from zero.
 func eigh(b *stablehlo.Builder, a value) (w, v value) {
 	batch := a.Dim(0)
+	a, scale := inRange(b, a, 1, 2)
 	norm := b.ReduceMax(b.ReduceSum(b.Abs(a), []int64{2}), []int64{1})
 	shift := Convert(b, b.Multiply(norm, b.ConstLike(norm, 2)), a.DType())
 	shift = b.Reshape(shift, []int64{batch, 1, 1})
@@ -161,7 +161,8 @@ func eigh(b *stablehlo.Builder, a value) (w, v value) {
 	_, v = orthogonalized(b, moved)
 	w = realPart(b, b.ReduceSum(b.Multiply(conjugate(b, v), matmul(b, a, v)), []int64{1}))
 	order := ranked(b, w, false)
-	return takeAlong(b, w, order, 1), permuted(b, v, order, true)
+	w = takeAlong(b, w, order, 1)
+	return times(b, w.Dims(), w, b.Reshape(scale, []int64{batch, 1})), permuted(b, v, order, true)
 }
 
 // svd is U, the singular values in descending order, and Vᴴ; full completes U and Vᴴ to square matrices.
@@ -170,6 +171,7 @@ func svd(b *stablehlo.Builder, a value, full bool) (u, s, vh value) {
 		v, s, uh := svd(b, adjoint(b, a), full)
 		return adjoint(b, uh), s, adjoint(b, v)
 	}
+	a, scale := inRange(b, a, 1, 2)
 	w, v := orthogonalized(b, a)
 	s = b.Sqrt(b.ReduceSum(squareAbs(b, w), []int64{1}))
 	order := ranked(b, s, true)
@@ -185,6 +187,7 @@ func svd(b *stablehlo.Builder, a value, full bool) (u, s, vh value) {
 	r := realPart(b, diagonal(b, packed))
 	sign := b.Select(b.Compare(r, b.ConstLike(r, 0), stablehlo.LT), b.ConstLike(r, -1), b.ConstLike(r, 1))
 	sign = b.Pad(sign, one(b, sign.DType()), []int64{0, 0}, []int64{0, k - n}, []int64{0, 0})
+	s = times(b, s.Dims(), s, b.Reshape(scale, []int64{a.Dim(0), 1}))
 	return byColumn(b, unitary(b, packed, tau, k), sign), s, adjoint(b, v)
 }
 

@@ -11,6 +11,9 @@ import torch_go_xla
 
 NAN, INF = float("nan"), float("inf")
 
+# The values of a decomposition, and the matrix that its parts make.
+Decomposition = Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+
 
 def matrix(n: int, bad: float, batch: bool) -> torch.Tensor:
     a = torch.eye(n) + torch.arange(n * n).reshape(n, n) / n
@@ -64,6 +67,53 @@ def test_derivatives(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
         function(x).sum().backward()  # type: ignore[no-untyped-call]
     assert a.grad is not None and b.grad is not None
     torch.testing.assert_close(b.grad.cpu(), a.grad, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e20])
+@pytest.mark.parametrize("function", [torch.linalg.svdvals, torch.linalg.eigvalsh])
+def test_derivatives_far_from_one(function: Callable[[torch.Tensor], torch.Tensor], scale: float) -> None:
+    a = (matrix(4, 1.0, batch=False) * scale).requires_grad_()
+    b = a.detach().to("xla").requires_grad_()
+    for x in (a, b):
+        function(x).max().backward()  # type: ignore[no-untyped-call]
+    assert a.grad is not None and b.grad is not None
+    torch.testing.assert_close(b.grad.cpu(), a.grad, rtol=1e-3, atol=1e-3)
+
+
+def by_qr(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    q, r = torch.linalg.qr(a)
+    return r.abs(), q @ r
+
+
+def by_svd(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    u, s, vh = torch.linalg.svd(a, full_matrices=False)
+    return s.diag_embed(), u * s.unsqueeze(-2) @ vh
+
+
+def by_eigh(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    values, v = torch.linalg.eigh(a)
+    return values.diag_embed(), v * values.unsqueeze(-2) @ v.mH
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
+@pytest.mark.parametrize("function", [by_qr, by_svd, by_eigh])
+def test_far_from_one(function: Decomposition, dtype: torch.dtype) -> None:
+    """Squares of single values of these matrices overflow or vanish, those of double values do not."""
+    scales = torch.tensor([0, 1e-30, 1e-20, 1, 1e20, 1e30, 1e38], dtype=torch.float64).reshape(-1, 1, 1)
+    wide = torch.promote_types(dtype, torch.float64)
+    a = torch.rand(4, 4, dtype=wide, generator=torch.Generator().manual_seed(3))
+    a = ((a + a.mH) / 4 * scales).to(dtype)
+    units = scales.where(scales != 0, 1)
+    for ours, theirs in zip(function(a.to("xla")), function(a.to(wide)), strict=True):
+        torch.testing.assert_close(ours.cpu().to(wide) / units, theirs.to(wide) / units, rtol=0, atol=3e-6)
+
+
+def test_columns_far_from_each_other() -> None:
+    """Each column of R is as exact as if it were the only one."""
+    sizes = torch.tensor([1e-25, 1e25, 1, 1e-15], dtype=torch.float64)
+    a = (torch.rand(5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(5)) * sizes).float()
+    for ours, theirs in zip(by_qr(a.to("xla")), by_qr(a.double()), strict=True):
+        torch.testing.assert_close(ours.cpu().double() / sizes, theirs / sizes, rtol=0, atol=3e-6)
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (2, 0, 0)])
