@@ -15,7 +15,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from . import op_cases, subjects
+from . import op_cases, report, subjects
 from .clients import Client, limit_cores, started
 
 _PAGE = Path(__file__).resolve().parents[1] / "docs" / "op_speed.md"
@@ -58,8 +58,8 @@ def page(rows: dict[str, Times]) -> str:
     known = {key: r for key, times in rows.items() if (r := ratio(times)) is not None}
     mean = math.exp(statistics.fmean(math.log(r) for r in known.values())) if known else math.nan
     lines = [
-        f"{len(known)} pairs, {sum(r <= 1 for r in known.values())} of them at or ahead of the best peer, "
-        f"{sum(r > 2 for r in known.values())} behind by more than 2 ×; geometric mean {mean:.2f} ×.",
+        f"{len(known)} pairs: {sum(r <= 1 for r in known.values())} at or ahead of the best peer, "
+        f"{sum(r > 2 for r in known.values())} behind by more than 2 ×. Geometric mean {mean:.2f} ×.",
         "",
         "| op, type, operands | torch, ms | JAX, ms | torch_go_xla, ms | × best |",
         "|---|--:|--:|--:|--:|",
@@ -72,9 +72,10 @@ def page(rows: dict[str, Times]) -> str:
 
 _HEAD = """# Speed of ops
 
-Written by `make op-speed`: do not edit. Each op runs on its own: on the device as one program, which is recorded and
-launched again for each call; in JAX jitted. Medians of {samples} samples, in processes that take turns, {threads}
-threads each. The load of the machine before the run was {load:.1f}.
+Written by `make op-speed`: do not edit. Each op runs on its own: on the device as one program,
+which is recorded and launched again for each call; in JAX jitted. The figures are medians of
+{samples} samples, in processes that take turns, {threads} threads each. A process is stopped while
+another one is measured. The load of the machine ({processor}) before the run was {load:.1f}.
 
 """
 
@@ -107,7 +108,8 @@ def main() -> None:
     text = page(rows)
     print(text)
     if options.write:
-        _PAGE.write_text(_HEAD.format(samples=options.samples, threads=threads, load=load) + text)
+        processor = report.machine().partition(",")[0]
+        _PAGE.write_text(_HEAD.format(samples=options.samples, threads=threads, processor=processor, load=load) + text)
 
 
 if __name__ == "__main__":
