@@ -85,6 +85,21 @@ def test_a_file_system_that_wants_the_page_cache(tmp_path: Path, monkeypatch) ->
     assert torch.equal(torch.load(tmp_path / "a.pt")["x"], torch.arange(1 << 21)) and refused
 
 
+def test_another_thread_gives_up_direct_writes_first(tmp_path: Path, monkeypatch) -> None:
+    pwrite, refused = os.pwrite, []
+
+    def through_the_cache(fd: int, data: memoryview, offset: int) -> int:
+        if not refused:
+            refused.append(fd)
+            whole_file._set_direct(fd, False)  # what another thread does between the write and its error
+            raise OSError(errno.EINVAL, "no direct writes here")
+        return pwrite(fd, data, offset)
+
+    monkeypatch.setattr(os, "pwrite", through_the_cache)
+    xm.save({"x": torch.arange(1 << 21, device="xla")}, tmp_path / "a.pt")
+    assert torch.equal(torch.load(tmp_path / "a.pt")["x"], torch.arange(1 << 21)) and refused
+
+
 def test_a_full_disk_is_an_oserror_and_leaves_the_old_file(ok, tmp_path: Path) -> None:
     ok("whole_file/full_disk.py", tmp_path / "a.pt")
 

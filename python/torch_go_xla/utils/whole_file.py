@@ -205,13 +205,15 @@ class _Stream:
 
 
 def _put(fd: int, data: memoryview, offset: int) -> None:
+    refused = False
     while data:
         try:
             n = os.pwrite(fd, data, offset)
         except OSError as e:
-            # Some file systems refuse only now, or want larger blocks.
-            if e.errno != errno.EINVAL or not _set_direct(fd, False):
+            # Some file systems refuse only now, or want larger blocks. Another thread may have met that first.
+            if e.errno != errno.EINVAL or (not _set_direct(fd, False) and refused):
                 raise
+            refused = True
             continue
         data, offset = data[n:], offset + n
 
